@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -152,6 +152,10 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 	@echo '$(CHOSEN)'
 	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
+
+test-k8s: need-go ## build a kube-apiserver, minutes, and have it judge the job files of sluice sweep (docs/sweep.md)
+	@[ '$(DEPS)' = no ] || tools/deps/install.sh k8s
+	@$(GO) test -count=1 -timeout 30m -v -run '^TestSweepKubernetes$$' ./cli -kubernetes
 
 bare: need-go ## run both commands of the README in a bare Debian root, as its first (root, on Debian)
 	@tools/bare/root.sh tools/bare/newcomer.sh

@@ -120,7 +120,7 @@ func TestReducedConservation(t *testing.T) {
 		}
 		for i, sys := range s.Systems {
 			ran++
-			out, _, err := runSystem(s, i, 3, func(float64) {}, &Options{}, nil)
+			out, _, err := runSystem(s, i, 3, 0, func(float64) {}, &Options{}, nil)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -17,6 +17,7 @@ type flow struct {
 	pair                       // what carries it between staged NICs
 	light           *lightFlow // between reduced ones, or nil
 	posted, done    units.Bytes
+	sendAt          units.Time         // of the next message, with send times
 	outstanding     int                // messages
 	index           int                // in simulation.active
 	delivered       nicmodel.Delivered // as of the last look
@@ -133,6 +134,7 @@ func (s *simulation) connect(f *flow) error {
 		return x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: cap})
 	}
 	var err error
+	f.sendAt = max(s.engine.Now(), spec.Start)
 	if f.qp, err = create(&f.poster.active, 0); err != nil {
 		return err
 	}
@@ -152,6 +154,12 @@ func (s *simulation) connect(f *flow) error {
 	}
 	f.poster.bind(f.qp.Num(), f)
 	f.peer.bind(f.peerQP.Num(), f)
+	// The model has one device for all functions.
+	if len(f.poster.nic.Config().Functions) > 0 {
+		if err := errors.Join(f.poster.nic.SetFunction(f.qp.Num(), spec.Function), f.peer.nic.SetFunction(f.peerQP.Num(), spec.Function)); err != nil {
+			return err
+		}
+	}
 	priority := n.Priority
 	if spec.Class > 0 {
 		priority = spec.Class - 1

@@ -29,6 +29,8 @@ type nicLoad struct {
 	size           uint32
 	inline         bool
 	window         int
+	wait           units.Time // of each request, by its send time
+	function       int        // of the senders
 	control        cc.Control // of an engine in the NIC; the zero value for none
 	spread         uint64     // bytes over which requests of a sender lie
 }
@@ -98,6 +100,9 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 					cong.Engine = steady{l.control}
 				}
 				n.Init(num[i])
+				if i == 0 {
+					fail(n.SetFunction(num[i], l.function))
+				}
 				fail(n.ReadyToReceive(num[i], nicmodel.Peer{Host: i * (h + 1), QPN: num[1-i], FlowHash: num[i]}, cong,
 					rc.Config{MTU: 1024, MaxDestRdAtomic: 16, MinRNRTimer: 1, Access: all}))
 				fail(n.ReadyToSend(num[i], rc.SendConfig{Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 16, AckReqEvery: 16}))
@@ -110,6 +115,9 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 					wr.Inline = make([]byte, l.size)
 				} else {
 					wr.SGL = []nicmodel.SGE{{Addr: here.Addr, Length: l.size, Key: here.Key}}
+				}
+				if l.wait > 0 {
+					fail(from.WaitUntil(num[0], e.Now()+l.wait))
 				}
 				fail(from.PostSend(num[0], &wr))
 				from.Ring(e.Now(), num[0], 1)
@@ -132,7 +140,9 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 		looks[i].begin(warm)
 	}
 	e.RunUntil(end)
-	return looks[0].use(end, nil), looks[1].use(end, nil)
+	uses := []results.NICUse{looks[0].use(end, nil), looks[1].use(end, nil)}
+	results.Explain(uses)
+	return uses[0], uses[1]
 }
 
 // The sentence names what limits, of which one knows by how the workload was made.
@@ -189,6 +199,16 @@ func TestWhatLimits(t *testing.T) {
 			"the rate of the engine, or the one that was set, limits, for which ... of 4.0 queue pairs", "It answers others",
 		},
 		{
+			"a function's rate", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, function: 1, change: func(c *nicmodel.Config) {
+				c.Functions = []nicmodel.FunctionConfig{{}, {MaxTxRate: 5 * gbps}}
+			}},
+			"the function's max_tx_rate limits, for which ... of 4.0 queue pairs", "It answers others",
+		},
+		{
+			"send times", nicLoad{preset: "cx7", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 12, window: 4, wait: 20 * units.Microsecond},
+			"the send times of requests limit, for which ... wait on average", "It answers others",
+		},
+		{
 			"the engine's window", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, control: cc.Control{Rate: 100 * gbps, Window: 4096}},
 			"the engine's window limits, for which ... of 4.0 queue pairs", "It answers others",
 		},
@@ -222,7 +242,7 @@ func TestWhatLimits(t *testing.T) {
 			"the network's pauses", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, network: func(f *fabric.Config) {
 				f.Switch.Buffer = 1 << 20
 			}},
-			"the wire waits ... for the end of a pause ... the network limits", "",
+			"the wire waits ... for the end of a pause ... the network limits; the busiest", "",
 		},
 		{
 			"the receiver's slot, by pauses", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, network: func(f *fabric.Config) {
@@ -230,7 +250,7 @@ func TestWhatLimits(t *testing.T) {
 			}, changeReceiver: func(c *nicmodel.Config) {
 				c.PCIe.Rate = 30 * gbps
 			}},
-			"the wire waits ... for the end of a pause ... the network limits", "PCIe to the host is busy ... of them payload",
+			"the wire waits ... for the end of a pause ... the network limits, which h0's NIC pauses;", "PCIe to the host is busy ... of them payload",
 		},
 		{
 			"the receiver's slot, by drops", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, network: func(f *fabric.Config) {

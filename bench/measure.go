@@ -549,6 +549,7 @@ func (m *measurement) report(out *results.System) {
 	for i := range m.nics {
 		out.NICs = append(out.NICs, m.nics[i].use(m.sim.end, m.sim.name))
 	}
+	results.Explain(out.NICs)
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))
 	}

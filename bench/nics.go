@@ -24,6 +24,7 @@ type nicLook struct {
 	waits    []nicmodel.Wait
 	caches   []nicmodel.CacheUse
 	stats    nicmodel.Stats
+	events   nicmodel.EngineEvents
 
 	operations *nictrace.Operations // nil where requests are not followed
 }
@@ -32,7 +33,7 @@ type nicLook struct {
 func (l *nicLook) begin(now units.Time) {
 	nic := l.nic
 	l.at, l.accounts, l.queues, l.stats = now, nic.Accounts(now), nic.Queues(now), nic.Stats()
-	l.waits, l.caches = nic.Waits(now), nic.Caches()
+	l.waits, l.caches, l.events = nic.Waits(now), nic.Caches(), nic.EngineEvents()
 	l.pcie[0], l.pcie[1] = nic.PCIeBytes()
 	l.tlps = tlpsOf(nic)
 }
@@ -120,6 +121,10 @@ func (l *nicLook) use(now units.Time, hostName func(int) string) results.NICUse 
 	}); b.Drops+b.Marks+b.Pauses > 0 {
 		u.Buffer = &b
 	}
+	if c := nic.Config(); c.Offload.Processors > 0 {
+		e := nic.EngineEvents()
+		u.EngineEvents = &results.NICEngineEvents{Handled: e.Handled - l.events.Handled, Merged: e.Merged - l.events.Merged, Dropped: e.Dropped - l.events.Dropped}
+	}
 	for i, w := range nic.Waits(now) {
 		if l.waits != nil {
 			w.Total -= l.waits[i].Total
@@ -140,7 +145,6 @@ func (l *nicLook) use(now units.Time, hostName func(int) string) results.NICUse 
 	if l.operations != nil {
 		u.Operations = l.operations.Shown(l.name, hostName)
 	}
-	u.Explain()
 	return u
 }
 

@@ -200,3 +200,28 @@ func TestNICUseIsWritten(t *testing.T) {
 		t.Errorf("a scenario without measure.nic has\n%s", table.String())
 	}
 }
+
+// What engines' processors handled, merged and dropped is in the result where there are any: each
+// acknowledgement is an event, of which a single slow processor merges most.
+func TestEngineEventsAreReported(t *testing.T) {
+	systems := "systems=[{engine: timely}, {name: slow, engine: timely, override: {nic: {with: {offload: {processors: 1, cost: 5us, queue: 4}}}}}]"
+	r := run(t, load(t, "nic-processors", systems, "duration=300us", "warmup=100us"))
+	if u := nicOf(t, r.Systems[0], "h1"); u.EngineEvents != nil {
+		t.Errorf("without processors: %+v", u.EngineEvents)
+	}
+	u := nicOf(t, r.Systems[1], "h1")
+	e := u.EngineEvents
+	if e == nil || e.Handled < 39 || e.Handled > 41 { // 200 us of 5 us each
+		t.Fatalf("%+v, want 40 handled", e)
+	}
+	if e.Merged == 0 || e.Dropped != 0 {
+		t.Errorf("%+v: want acknowledgements merged, and no notification dropped, as TIMELY has none", e)
+	}
+	if n := stageOf(t, u, "processors").Served; n != e.Handled {
+		t.Errorf("%d events handled, and the account has %d", e.Handled, n)
+	}
+	var b bytes.Buffer
+	if err := results.Table(&b, r); err != nil || !strings.Contains(b.String(), "merged and 0 that were dropped") {
+		t.Errorf("the table says nothing of them (%v):\n%s", err, &b)
+	}
+}

@@ -5,26 +5,27 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/nictrace"
+	"github.com/sluice-rdma/sluice/units"
 )
 
-// Options is how to run a scenario.
+// Options is how to run a scenario. Progress, Flows and Series are never called
+// concurrently, neither with themselves nor with each other.
 type Options struct {
 	// Seed replaces the scenario's seed unless it is nil.
 	Seed *uint64
-	// Progress, unless it is nil, is called now and then, never concurrently,
-	// with the share of the whole run that is done, from 0 to 1, and what is
-	// running: "TIMELY (2 of 3)".
+	// Progress, unless it is nil, is called now and then with the share of the whole
+	// run that is done, from 0 to 1, and what is running: "TIMELY (2 of 3)".
 	Progress func(done float64, what string)
 	// Flows, unless it is nil, is called with the record of each flow when it has
-	// ended, and of those still under way at the end of a system's run; never
-	// concurrently. The record is valid during the call. An error ends the run.
+	// ended, and of those still under way at the end of a system's run. The record is
+	// valid during the call. An error ends the run.
 	Flows func(*results.FlowRecord) error
 	// Series, unless it is nil, is called with every point of the time series as
-	// the run comes to it; never concurrently. The row is valid during the call. An
-	// error ends the run.
+	// the run comes to it. The row is valid during the call. An error ends the run.
 	Series func(*results.SeriesRow) error
-	// Interrupted, unless it is nil, is called at every step of the measurement. Its
-	// error ends the run, after the records of the flows under way.
+	// Interrupted, unless it is nil, is called at every step of the measurement, with
+	// several workers also concurrently. Its error ends the run, after the records of the
+	// flows under way.
 	Interrupted func() error
 	// Programs runs the programs of scenarios whose hosts have some; nil where that can't be.
 	Programs RunHostPrograms
@@ -35,11 +36,19 @@ type Options struct {
 	NICTrace *nictrace.Trace
 	// NICVCD, unless it is nil, writes what the stages of NICs do.
 	NICVCD *nictrace.VCD
-	// Workers, where it is above 0, run the networks that can be divided in windows:
-	// those of reduced NICs whose links all have a delay, without failures, watchdogs,
-	// circuits, programs and oracles. Others run as with 0. Results are the same to
-	// the byte except Events and WallS, which depend on how they were computed.
+	// Workers is how many cores the run may use. Systems run beside each other as far as
+	// that and Memory go; their flows, series and results come in their order. Where there
+	// are fewer systems than workers, each network that can be divided runs in windows on
+	// its share of them, on one otherwise (fabric.Network.Divide); results say which ones
+	// can't be. Systems whose packets or NICs are recorded, or that run programs of hosts,
+	// run one after the other. With 0 nothing is divided, and nothing runs beside anything.
+	//
+	// From 1 on, results are the same to the byte whatever the number, but for WallS.
+	// With 0 they differ in Events and in Undivided, too.
 	Workers int
+	// Memory is what the systems that run at once may take; 0 is no limit. One always
+	// runs: scenario.LoadWithin refuses what does not fit.
+	Memory units.Bytes
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

@@ -125,6 +125,12 @@ func (f *flow) post(now units.Time) error {
 				f.quiet = quiet{}
 			}
 		}
+		if f.Every > 0 {
+			if err := f.poster.nic.WaitUntil(f.qp.Num(), f.sendAt); err != nil {
+				return err
+			}
+			f.sendAt += f.Every
+		}
 		if err := f.poster.ring(f); err != nil {
 			return err
 		}

@@ -12,9 +12,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Run runs every system of a scenario, one after the other, and returns what was
-// measured. If a system fails or is interrupted, it returns the error and a result of
-// those before. It starts no goroutine; different scenarios may be run concurrently.
+// Run runs every system of a scenario and returns what was measured. If a system fails or
+// is interrupted, it returns the error and a result of those before. It starts goroutines
+// where Options.Workers is above 1, which end before it returns; different scenarios may
+// be run concurrently.
 func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	seed := s.Seed
 	if opt.Seed != nil {
@@ -32,33 +33,33 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	}
 	var simulated units.Time
 	defer func() { r.SimS, r.Ties = stats.Float(simulated.Seconds()), r.SameFigures() }()
-	for i, sys := range s.Systems {
-		progress := func(done float64) {
-			if opt.Progress != nil {
-				opt.Progress((float64(i)+done)/float64(len(s.Systems)), fmt.Sprintf("%s (%d of %d)", sys.Name, i+1, len(s.Systems)))
-			}
-		}
-		// Elapsed time is the one thing about a run that is not a function of
-		// scenario and seed, and is reported as such.
+	// Elapsed time is the one thing about a run that is not a function of scenario
+	// and seed, and is reported as such.
+	began := time.Now()
+	defer func() { r.WallS = time.Since(began).Seconds() }()
+	shown, jobs := newProgress(s, opt.Progress), opt.jobs(s)
+	run := func(i int, t *turn) outcome {
 		start := time.Now()
-		one, end, err := runSystem(s, i, seed, progress, &opt, packets)
-		if at := (scenario.Errors)(nil); errors.As(err, &at) {
-			return r, err
-		} else if err != nil {
-			return r, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
+		one, end, err := runSystem(s, i, seed, opt.Workers/jobs, func(done float64) { shown.of(i, done) }, opt.ordered(t, &shown.mu), packets)
+		if at := (scenario.Errors)(nil); err != nil && !errors.As(err, &at) {
+			err = fmt.Errorf("scenario %s, system %s: %w", s.Name, s.Systems[i].Name, err)
 		}
-		one.WallS = time.Since(start).Seconds()
-		r.Systems = append(r.Systems, one)
-		r.Events += one.Events
-		r.PacketHops += one.PacketHops
-		r.WallS += one.WallS
-		simulated += end
+		if err == nil {
+			one.WallS = time.Since(start).Seconds()
+		}
+		return outcome{one, end, err}
 	}
-	return r, nil
+	return r, inOrder(len(s.Systems), jobs, run, func(o outcome) {
+		r.Systems = append(r.Systems, o.system)
+		r.Events += o.system.Events
+		r.PacketHops += o.system.PacketHops
+		simulated += o.end
+	})
 }
 
-// runSystem simulates system i and returns what was measured and when it ended.
-func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options, packets *wire.Capture) (*results.System, units.Time, error) {
+// runSystem simulates system i, on so many workers if it can be divided, and returns what
+// was measured and when it ended.
+func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress func(float64), opt *Options, packets *wire.Capture) (*results.System, units.Time, error) {
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
 	refuse := func(err error) (*results.System, units.Time, error) {
@@ -71,7 +72,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	if err != nil {
 		return refuse(err)
 	}
-	sim, err := newSimulation(sys, s.Graph(), seed, opt.Workers, len(s.Programs) > 0)
+	sim, err := newSimulation(sys, s.Graph(), seed, workers, len(s.Programs) > 0)
 	if err != nil {
 		return refuse(err)
 	}
@@ -118,6 +119,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	out := results.NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
 	out.Programs = ended
+	if sim.undivided != nil {
+		out.Undivided = sim.undivided.Error()
+	}
 	out.Events = sim.net.Events()
 	out.PacketHops = sim.net.Totals().PacketHops
 	out.SimS = stats.Float(sim.end.Seconds())

@@ -173,7 +173,7 @@ func TestConservation(t *testing.T) {
 	for _, name := range scenario.Builtins() {
 		s := load(t, name, "duration=2ms", "warmup=0", "expect=[]")
 		for i, sys := range s.Systems {
-			out, _, err := runSystem(s, i, 3, func(float64) {}, &Options{}, nil)
+			out, _, err := runSystem(s, i, 3, 0, func(float64) {}, &Options{}, nil)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

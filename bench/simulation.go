@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -28,8 +29,10 @@ type simulation struct {
 	hosts    []*host   // with staged NICs
 	fleet    *fleet    // of reduced NICs, or nil
 	programs *programs // of switches, or nil
-	id       des.NodeID
-	src      des.Source
+	// undivided is why a network that was to be divided is not.
+	undivided error
+	id        des.NodeID
+	src       des.Source
 
 	baseRTT  units.Time // of a full packet over the longest path, NICs included
 	flows    func() (workload.Flow, bool)
@@ -77,8 +80,14 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 	}
 	s := &simulation{built: built, sys: sys, programs: programs, seed: seed, engine: built.Engine, net: built.Net, baseRTT: built.BaseRTT}
 	s.id, s.src = s.engine.AddHandler(s), s.engine.NewSource()
-	if workers > 0 && built.Divide(workers) == nil {
-		s.net.Division().SingleInstants(s.mayEnd)
+	switch {
+	case workers <= 0:
+	case sys.NIC.Ports == 2:
+		s.undivided = errors.New("NICs have two ports, which share more than the network")
+	default:
+		if s.undivided = built.Divide(workers); s.undivided == nil {
+			s.net.Division().SingleInstants(s.mayEnd)
+		}
 	}
 	s.nics.System, s.nics.Topology = sys.Name, graph
 	if sys.Scheme.Oracle {
@@ -96,7 +105,7 @@ func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
 	frames := nicmodel.NewFrames(s.net)
 	s.programs.transport(frames)
 	for h := range s.net.Topology().Hosts() {
-		nic, err := nicmodel.New(s.engine, s.net, frames, h, s.net.LineRate(h), cfg)
+		nic, err := s.newNIC(frames, h, cfg)
 		if err != nil {
 			return err
 		}
@@ -109,6 +118,14 @@ func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
 		s.hosts, s.nics.NICs = append(s.hosts, host), append(s.nics.NICs, nic)
 	}
 	return nil
+}
+
+// newNIC puts a NIC at a host, or the second port of the one before.
+func (s *simulation) newNIC(frames *nicmodel.Frames, h int, cfg nicmodel.Config) (*nicmodel.NIC, error) {
+	if s.sys.NIC.Ports == 2 && h%2 == 1 {
+		return nicmodel.NewPort(s.nics.NICs[h-1], h, s.net.LineRate(h))
+	}
+	return nicmodel.New(s.engine, s.net, frames, h, s.net.LineRate(h), cfg)
 }
 
 // env is the environment of an engine at a host.

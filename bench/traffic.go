@@ -92,7 +92,7 @@ func (d *driven) open(now units.Time) error {
 		f := &flow{Flow: workload.Flow{
 			// Below -1, which is a task's, so that no flow has a connection's hash.
 			ID: -2 - int64(before+i), Label: c.Label, Workload: d.Workload, Src: c.Src, Dst: c.Dst,
-			Message: c.Message, Start: now, Stop: units.Never, Operation: c.Operation, Class: c.Class,
+			Message: c.Message, Start: now, Stop: units.Never, Operation: c.Operation, Class: c.Class, Function: c.Function,
 		}}
 		f.kept = &kept{Conn: c, by: d, number: i, flow: f}
 		if err := d.sim.connect(f); err != nil {

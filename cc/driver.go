@@ -24,9 +24,9 @@ type Driver struct {
 	gap, span units.Time // of a full unit at rate; over which the rate is measured
 	app       appLimit
 	scaler    UpdateScaler
-	opened    units.Time // when the window last held nothing back again, if everShut
-	shut      bool       // the window has held the flow back, and nothing was sent since
+	shut      bool // the window has held the flow back, and nothing was sent since
 	everShut  bool
+	opened    units.Time // when the window last held nothing back again, if everShut
 
 	awaited bool // the newest unit requests an acknowledgement
 	path    uint32

@@ -146,7 +146,7 @@ func completeDevices(_ *cobra.Command, _ []string, typed string) ([]cobra.Comple
 }
 
 func completeScenarios(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return filesAnd(slices.Concat(scenario.Builtins(), scenario.Reproductions()), ".yaml", ".yml")(c, args, typed)
+	return filesAnd(slices.Concat(scenario.Builtins(), scenario.Speeds(), scenario.Reproductions()), ".yaml", ".yml")(c, args, typed)
 }
 
 func completePrograms(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -49,8 +49,8 @@ func TestCompletion(t *testing.T) {
 	}{
 		// Scenarios, built in and files, and directories on the way to files.
 		{"run timely-table1-f", "timely-table1-fast10 timely-table1-fast100 timely-table1-fast50", space},
-		{"run web", "web.yaml web.yml webs/ websearch websearch-million", space},
-		{"run websearch web", "web.yaml web.yml webs/ websearch-million", space},
+		{"run web", "web.yaml web.yml webs/ websearch websearch-million websearch256", space},
+		{"run websearch web", "web.yaml web.yml webs/ websearch-million websearch256", space},
 		{"run ./web", "./web.yaml ./web.yml ./webs/", space},
 		{"run webs/", "webs/one.yaml", space},
 		{"run ./webs", "./webs/", noSpace},

@@ -135,13 +135,15 @@ scrape_configs:
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		lines, address := bufio.NewScanner(log), ""
-		for lines.Scan() {
+		lines, address, ready := bufio.NewScanner(log), "", false
+		for lines.Scan() { // the two lines come in either order
 			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 				address = m[1]
 			}
-			if strings.Contains(lines.Text(), "Server is ready to receive web requests") {
+			ready = ready || strings.Contains(lines.Text(), "Server is ready to receive web requests")
+			if ready && address != "" {
 				found <- address
+				address = ""
 			}
 		}
 		_ = c.Wait()

@@ -67,6 +67,7 @@ type pacingFlags struct {
 	settings      []string
 	rate, unit    string
 	segment, base string
+	bypass        bool
 }
 
 func (f *pacingFlags) add(cmd *cobra.Command) {
@@ -76,6 +77,7 @@ func (f *pacingFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.rate, "rate-limit", "", "pace each queue pair at a fixed `RATE`: 10Gbps, or a number in the unit of --rate-units")
 	flags.StringVar(&f.unit, "rate-units", "g", "unit of a bare --rate-limit: g for Gbit/s, M for MiB/s")
 	flags.StringVar(&f.segment, "segment", "", "cut paced Writes and Reads into segments of `SIZE` (default 16KiB)")
+	flags.BoolVar(&f.bypass, "bypass", false, "spare the engine round trips that show no queue, at line rate (timely)")
 	flags.StringVar(&f.base, "base-rtt", "", "round trip `TIME` of the idle network, for the engine (default 20us)")
 }
 
@@ -92,7 +94,7 @@ func hostEngines() []string {
 
 // pacing is what the flags say.
 func (f *pacingFlags) pacing() (perf.Pacing, error) {
-	p := perf.Pacing{Engine: f.engine, Settings: f.settings}
+	p := perf.Pacing{Engine: f.engine, Settings: f.settings, Bypass: f.bypass}
 	var errs []error
 	if f.rate != "" {
 		if number, err := strconv.ParseFloat(f.rate, 64); err == nil {
@@ -347,6 +349,7 @@ type perfRun struct {
 func (r *perfRun) run(ctx context.Context) (failed error) {
 	start := time.Now()
 	pacing, err := r.pacing.pacing()
+	r.cfg.Unwatched = pacing.Bypass
 	if err != nil {
 		return usageError{err}
 	}

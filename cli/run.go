@@ -30,6 +30,8 @@ type runFlags struct {
 	flows     string
 	pcap      string
 	memory    string
+	workers   int
+	verbose   bool
 	quiet     bool
 	trace     traceFlags
 }
@@ -42,6 +44,10 @@ func newRun(args []string) *cobra.Command {
 		Long: `Run scenarios, built-in ones by name or files, and print a table for each. What
 was measured over time goes to --report, --csv and --json. "sluice help scenario"
 lists the keys of a file.
+
+A run takes all cores: systems run beside each other as far as memory goes, and where
+there are fewer of them than cores, each network whose links all have a delay is divided.
+What comes out is the same to the byte with any --workers, but for elapsed times.
 
 At an interrupt (Ctrl-C, SIGTERM) the run ends, and what there is by then is written:
 tables, --report, --json and --csv of the systems that were done, the series of --csv
@@ -58,10 +64,14 @@ does if the disk is full.`,
   sluice run timely-table1 websearch --json results.json --report report.html`,
 		Args: someScenarios,
 		RunE: func(c *cobra.Command, names []string) error {
+			if f.workers < 1 {
+				return usageError{fmt.Errorf("--workers %d: give at least 1", f.workers)}
+			}
 			if c.Flags().Changed("seeds") {
 				return f.runSeeds(c, names)
 			}
 			r := runner{runFlags: f, doc: results.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
+			r.options.Workers = f.workers
 			if c.Flags().Changed("seed") {
 				r.options.Seed = &r.seed
 			}
@@ -87,7 +97,10 @@ does if the disk is full.`,
 	flags.StringVar(&f.pcap, "pcap", "", "write the packets of staged NICs, as they go on the wire, to `FILE` (pcapng)")
 	f.trace.add(cmd)
 	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
+	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run systems beside each other, and networks that can be divided, on so many cores")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks could not be divided among workers")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
+	flags.Lookup("workers").DefValue = "the cores"
 	return cmd
 }
 
@@ -124,7 +137,11 @@ func (f *runFlags) runSeeds(c *cobra.Command, names []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	o := sweep.Options{Tasks: sweep.Tasks{First: 0, Last: p.Cells - 1}, Jobs: runtime.GOMAXPROCS(0), Memory: memory}
+	o := sweep.Options{Tasks: sweep.Tasks{First: 0, Last: p.Cells - 1}, Jobs: min(f.workers, p.Cells), Memory: memory}
+	if most := 2 * p.Sum.MemoryBytes; memory > 0 && most > 0 { // connections come on top of the estimate
+		o.Jobs = max(1, min(o.Jobs, int(int64(memory)/most)))
+	}
+	o.Workers = f.workers / o.Jobs
 	var line *progressLine
 	if !f.quiet {
 		line = newProgress(os.Stderr)
@@ -180,7 +197,7 @@ func oneScenario(c *cobra.Command, names []string) error {
 	return someScenarios(c, names)
 }
 
-// runner runs scenarios one after the other.
+// runner runs scenarios one after the other, their systems beside each other.
 type runner struct {
 	runFlags
 	options  bench.Options
@@ -250,6 +267,7 @@ func (r *runner) load(names []string) ([]*scenario.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.options.Memory = memory
 	var scenarios []*scenario.Scenario
 	for _, name := range names {
 		s, err := scenario.LoadWithin(memory, name, r.sets...)
@@ -317,7 +335,9 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 			_ = r.series.Flush() // an error is also the next row's
 		}
 	}
+	before := cpuTime()
 	result, err := bench.Run(s, o)
+	took := cpuTime() - before
 	r.progress.Clear()
 	if at := (scenario.Errors)(nil); errors.As(err, &at) {
 		err = usageError{err}
@@ -334,7 +354,29 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 			return errors.Join(err, printed)
 		}
 	}
-	return errors.Join(err, results.Table(r.table, result))
+	err = errors.Join(err, results.Table(r.table, result))
+	if r.verbose {
+		err = errors.Join(err, howItRan(r.table, result, took))
+	}
+	return err
+}
+
+// howItRan says how fast a run was, and which networks ran on one core, event by event,
+// and why.
+func howItRan(w io.Writer, r *results.Result, cpu time.Duration) error {
+	if cpu > 0 {
+		if _, err := fmt.Fprintf(w, "speed: %.3g million packet-hops a second of CPU time, %.3g s in all\n", float64(r.PacketHops)/cpu.Seconds()/1e6, cpu.Seconds()); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Systems {
+		if s.Undivided != "" {
+			if _, err := fmt.Fprintf(w, "undivided: %s: %s\n", s.Name, s.Undivided); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // missing notes that the systems of a scenario from one on have no result.

@@ -26,9 +26,10 @@ func newSweep() *cobra.Command {
 		Long: `A sweep is all combinations of scenarios, parameters, systems and seeds that a file
 names (docs/sweep.md). Plan lists them as cells in a folder. Run runs those that have no
 result yet: on all cores of one machine, or as one task of an array of Slurm, Kubernetes,
-Grid Engine, PBS or GNU parallel, on any number of machines that share the folder. What
-is killed loses the cell that was under way. Status says what is missing, merge writes
-one table of all, and verify runs some again and compares bytes.`,
+Grid Engine, PBS or GNU parallel, on any number of machines that share the folder, which
+is a directory or, as s3://BUCKET/PREFIX, in an object store. What is killed loses the
+cell that was under way. Status says what is missing, merge writes one table of all, and
+verify runs some again and compares bytes.`,
 		Example: `  sluice sweep plan sweep.yaml -o DIR
   sluice sweep run DIR
   sluice sweep merge DIR -o figures.parquet`,
@@ -40,9 +41,21 @@ one table of all, and verify runs some again and compares bytes.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newSweepPlan(), newSweepRun(), newSweepStatus(), newSweepMerge(), newSweepReport(), newSweepVerify())
+	var endpoint string
+	cmd.PersistentFlags().StringVar(&endpoint, "endpoint", "", "`URL` of the object store that has s3://BUCKET/PREFIX (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's)")
+	open := func(name string) (sweep.Folder, error) {
+		f, err := sweep.Open(name, endpoint)
+		if err != nil {
+			err = usageError{err}
+		}
+		return f, err
+	}
+	cmd.AddCommand(newSweepPlan(open), newSweepRun(open), newSweepStatus(open), newSweepMerge(open), newSweepReport(open), newSweepVerify(open))
 	return cmd
 }
+
+// openSweep opens the folder that a command names.
+type openSweep func(name string) (sweep.Folder, error)
 
 // oneFolder is the argument of all commands but plan.
 func oneFolder(c *cobra.Command, args []string) error {
@@ -53,6 +66,7 @@ func oneFolder(c *cobra.Command, args []string) error {
 }
 
 type sweepPlanFlags struct {
+	open    openSweep
 	out     string
 	chunk   int
 	jobs    map[string]*bool
@@ -60,8 +74,8 @@ type sweepPlanFlags struct {
 	asJSON  bool
 }
 
-func newSweepPlan() *cobra.Command {
-	f := sweepPlanFlags{jobs: map[string]*bool{}}
+func newSweepPlan(open openSweep) *cobra.Command {
+	f := sweepPlanFlags{open: open, jobs: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use:   "plan FILE -o DIR",
 		Short: "List a sweep's cells in a folder",
@@ -69,7 +83,8 @@ func newSweepPlan() *cobra.Command {
 what each is likely to take. A scenario at fault is refused, by its combination. DIR may
 have a plan: results of cells that are in both stay.
 
---slurm, --k8s, --sge and --pbs write the file of an array job beside the plan.`,
+--slurm, --k8s, --sge and --pbs write the file of an array job beside the plan, or into
+the working directory where DIR is in an object store.`,
 		Example: "  sluice sweep plan sweep.yaml -o DIR --slurm\n  sbatch DIR/slurm.sbatch",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -87,6 +102,7 @@ have a plan: results of cells that are in both stay.
 	}
 	flags.StringVar(&f.options.Image, "image", "", "container `IMAGE` that has sluice, for --k8s")
 	flags.StringVar(&f.options.Claim, "claim", "", "volume `CLAIM` that has DIR at its root, for --k8s")
+	flags.StringVar(&f.options.Secret, "secret", "", "`SECRET` whose keys are the variables of an object store's credentials, for --k8s")
 	flags.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
 }
@@ -105,7 +121,11 @@ func (f *sweepPlanFlags) run(c *cobra.Command, file string) error {
 		}
 	}
 	line := newProgress(os.Stderr)
-	p, err := sweep.Make(sweep.Dir(f.out), s, func(done float64) { line.Show(done, s.Name+": planning") })
+	folder, err := f.open(f.out)
+	if err != nil {
+		return err
+	}
+	p, err := sweep.Make(folder, s, func(done float64) { line.Show(done, s.Name+": planning") })
 	line.Clear()
 	if err != nil {
 		return usageError{err}
@@ -115,7 +135,7 @@ func (f *sweepPlanFlags) run(c *cobra.Command, file string) error {
 		if !*f.jobs[e.Name] {
 			continue
 		}
-		path, err := sweep.WriteJob(sweep.Dir(f.out), p, e, f.options)
+		path, err := sweep.WriteJob(folder, p, e, f.options)
 		if err != nil {
 			return usageError{err}
 		}
@@ -136,13 +156,14 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 type sweepRunFlags struct {
+	open          openSweep
 	index, memory string
 	jobs          int
 	quiet         bool
 }
 
-func newSweepRun() *cobra.Command {
-	var f sweepRunFlags
+func newSweepRun(open openSweep) *cobra.Command {
+	f := sweepRunFlags{open: open}
 	cmd := &cobra.Command{
 		Use:   "run DIR",
 		Short: "Run the cells of a sweep that have no result",
@@ -166,7 +187,10 @@ way are lost, and several processes may run the same ones.`,
 }
 
 func (f *sweepRunFlags) run(c *cobra.Command, dir string) error {
-	folder := sweep.Dir(dir)
+	folder, err := f.open(dir)
+	if err != nil {
+		return err
+	}
 	p, err := folder.Plan()
 	if err != nil {
 		return usageError{err}
@@ -207,14 +231,18 @@ func (f *sweepRunFlags) run(c *cobra.Command, dir string) error {
 	return err
 }
 
-func newSweepStatus() *cobra.Command {
+func newSweepStatus(open openSweep) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status DIR",
 		Short: "Show how far a sweep is, what failed, and what to submit again",
 		Args:  oneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := sweep.Dir(args[0]).Status()
+			folder, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := folder.Status()
 			if err != nil {
 				return usageError{err}
 			}
@@ -229,12 +257,13 @@ func newSweepStatus() *cobra.Command {
 }
 
 type sweepMergeFlags struct {
+	open    openSweep
 	out     []string
 	partial bool
 }
 
-func newSweepMerge() *cobra.Command {
-	var f sweepMergeFlags
+func newSweepMerge(open openSweep) *cobra.Command {
+	f := sweepMergeFlags{open: open}
 	cmd := &cobra.Command{
 		Use:   "merge DIR -o FILE",
 		Short: "Write the figures of all cells as one table",
@@ -257,7 +286,10 @@ func (f *sweepMergeFlags) run(stdout io.Writer, dir string) error {
 	if len(f.out) == 0 {
 		return usageError{errors.New("sluice sweep merge needs --out FILE: .csv or .parquet")}
 	}
-	folder := sweep.Dir(dir)
+	folder, err := f.open(dir)
+	if err != nil {
+		return err
+	}
 	p, err := folder.Plan()
 	if err != nil {
 		return usageError{err}
@@ -306,13 +338,14 @@ func (f *sweepMergeFlags) run(stdout io.Writer, dir string) error {
 }
 
 type sweepReportFlags struct {
+	open    openSweep
 	figures []string
 	out     string
 	asJSON  bool
 }
 
-func newSweepReport() *cobra.Command {
-	var f sweepReportFlags
+func newSweepReport(open openSweep) *cobra.Command {
+	f := sweepReportFlags{open: open}
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Show figures over the seeds: means, intervals, differences",
@@ -346,7 +379,11 @@ func (f *sweepReportFlags) run(stdout io.Writer, dir string) error {
 	if f.figures == nil {
 		f.figures = sweep.Figures()
 	}
-	s, err := sweep.Summarize(sweep.Dir(dir), f.figures)
+	folder, err := f.open(dir)
+	if err != nil {
+		return err
+	}
+	s, err := sweep.Summarize(folder, f.figures)
 	if err != nil {
 		return err
 	}
@@ -367,12 +404,13 @@ func writeSummary(stdout io.Writer, s *sweep.Summary, file string, asJSON bool) 
 }
 
 type sweepVerifyFlags struct {
+	open   openSweep
 	sample string
 	seed   uint64
 }
 
-func newSweepVerify() *cobra.Command {
-	var f sweepVerifyFlags
+func newSweepVerify(open openSweep) *cobra.Command {
+	f := sweepVerifyFlags{open: open}
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Run some cells of a sweep again and compare bytes",
@@ -395,7 +433,10 @@ func (f *sweepVerifyFlags) run(c *cobra.Command, dir string) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--sample %w", err)}
 	}
-	folder := sweep.Dir(dir)
+	folder, err := f.open(dir)
+	if err != nil {
+		return err
+	}
 	p, err := folder.Plan()
 	if err != nil {
 		return usageError{err}

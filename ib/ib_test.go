@@ -38,7 +38,7 @@ func TestTransitions(t *testing.T) {
 func TestCompletionOfEveryRequest(t *testing.T) {
 	for op, want := range map[WROpcode]WCOpcode{
 		WRRDMAWrite: WCRDMAWrite, WRRDMAWriteWithImm: WCRDMAWrite, WRSend: WCSend, WRSendWithImm: WCSend, WRSendWithInv: WCSend,
-		WRRDMARead: WCRDMARead, WRAtomicCmpAndSwp: WCCompSwap, WRAtomicFetchAndAdd: WCFetchAdd, WRLocalInv: WCLocalInv,
+		WRRDMARead: WCRDMARead, WRAtomicCmpAndSwp: WCCompSwap, WRAtomicFetchAndAdd: WCFetchAdd, WRLocalInv: WCLocalInv, WRBindMW: WCBindMW,
 	} {
 		if got := op.Completion(); got != want {
 			t.Errorf("%v completes as %v, want %v", op, got, want)

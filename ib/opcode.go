@@ -16,13 +16,14 @@ const (
 	WRAtomicCmpAndSwp   WROpcode = 5
 	WRAtomicFetchAndAdd WROpcode = 6
 	WRLocalInv          WROpcode = 7
+	WRBindMW            WROpcode = 8
 	WRSendWithInv       WROpcode = 9
 )
 
 var wrOpcodeNames = map[WROpcode]string{
 	WRRDMAWrite: "RDMA_WRITE", WRRDMAWriteWithImm: "RDMA_WRITE_WITH_IMM", WRSend: "SEND",
 	WRSendWithImm: "SEND_WITH_IMM", WRRDMARead: "RDMA_READ", WRAtomicCmpAndSwp: "ATOMIC_CMP_AND_SWP",
-	WRAtomicFetchAndAdd: "ATOMIC_FETCH_AND_ADD", WRLocalInv: "LOCAL_INV", WRSendWithInv: "SEND_WITH_INV",
+	WRAtomicFetchAndAdd: "ATOMIC_FETCH_AND_ADD", WRLocalInv: "LOCAL_INV", WRBindMW: "BIND_MW", WRSendWithInv: "SEND_WITH_INV",
 }
 
 func (o WROpcode) String() string { return name(wrOpcodeNames, o, "WROpcode") }
@@ -48,6 +49,7 @@ const (
 	WCRDMARead        WCOpcode = 2
 	WCCompSwap        WCOpcode = 3
 	WCFetchAdd        WCOpcode = 4
+	WCBindMW          WCOpcode = 5
 	WCLocalInv        WCOpcode = 6
 	WCRecv            WCOpcode = 128
 	WCRecvRDMAWithImm WCOpcode = 129
@@ -55,7 +57,7 @@ const (
 
 var wcOpcodeNames = map[WCOpcode]string{
 	WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
-	WCFetchAdd: "FETCH_ADD", WCLocalInv: "LOCAL_INV", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM",
+	WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM",
 }
 
 func (o WCOpcode) String() string { return name(wcOpcodeNames, o, "WCOpcode") }
@@ -73,6 +75,8 @@ func (o WROpcode) Completion() WCOpcode {
 		return WCFetchAdd
 	case WRLocalInv:
 		return WCLocalInv
+	case WRBindMW:
+		return WCBindMW
 	}
 	return WCSend
 }

@@ -70,6 +70,7 @@ const (
 	AccessRemoteWrite  AccessFlags = 1 << 1
 	AccessRemoteRead   AccessFlags = 1 << 2
 	AccessRemoteAtomic AccessFlags = 1 << 3
+	AccessMWBind       AccessFlags = 1 << 4 // memory windows may be bound to a region
 	AccessHugeTLB      AccessFlags = 1 << 7 // no access: a region's memory has huge pages
 
 	// AccessRemoteInvalidate lets peers invalidate a region's key (SEND with
@@ -80,7 +81,7 @@ const (
 
 func (f AccessFlags) String() string {
 	var on []string
-	for i, s := range []string{0: "LOCAL_WRITE", 1: "REMOTE_WRITE", 2: "REMOTE_READ", 3: "REMOTE_ATOMIC", 7: "HUGETLB", 31: "REMOTE_INVALIDATE"} {
+	for i, s := range []string{0: "LOCAL_WRITE", 1: "REMOTE_WRITE", 2: "REMOTE_READ", 3: "REMOTE_ATOMIC", 4: "MW_BIND", 7: "HUGETLB", 31: "REMOTE_INVALIDATE"} {
 		if s != "" && f&(1<<i) != 0 {
 			on = append(on, s)
 		}

@@ -112,6 +112,13 @@ func written(t *testing.T, g prometheus.Gatherer) []string {
 // pacedPair sends a Write of 100 kB from one paced device to another.
 func pacedPair(t *testing.T) (a, b *paced.Shim) {
 	t.Helper()
+	return pacedPairOn(t, "sim:metrics/h", NewDevices())
+}
+
+// pacedPairOn does so on the first two hosts of a network, which collected has from
+// the start.
+func pacedPairOn(t *testing.T, hosts string, collected *Devices) (a, b *paced.Shim) {
+	t.Helper()
 	open := func(name string) *paced.Shim {
 		dev, err := verbs.Open(name)
 		if err != nil {
@@ -123,9 +130,10 @@ func pacedPair(t *testing.T) (a, b *paced.Shim) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		collected.Add(shim)
 		return shim
 	}
-	a, b = open("sim:metrics/h0"), open("sim:metrics/h1")
+	a, b = open(hosts+"0"), open(hosts+"1")
 	const n = 100_000
 	type end struct {
 		pd verbs.PD

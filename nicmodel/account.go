@@ -44,15 +44,23 @@ func (n *NIC) Accounts(now units.Time) []Account {
 // result of Accounts. f is called as soon as the span is known: work may lie in the
 // future, and a stall is reported when it is over. Spans of one stage do not overlap;
 // units have one span at a time each. Each account that Accounts returns is the sum of
-// its spans. nil ends the calls.
+// its spans. What a second port shares with the first one calls the first one's f only. nil ends the calls.
 func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why Stall)) {
 	for i, a := range n.accounted() {
+		if n.first != nil && n.first.has(a) {
+			continue
+		}
 		if f == nil {
 			a.setWatch(nil)
 			continue
 		}
 		a.setWatch(func(begin, end units.Time, why Stall) { f(i, begin, end, why) })
 	}
+}
+
+// has reports whether a part is one of those that ports share, and the NIC's.
+func (n *NIC) has(a accounted) bool {
+	return a == accounted(&n.pcie.sides[Upstream]) || a == accounted(&n.pcie.sides[Downstream]) || a == accounted(n.receiver.units)
 }
 
 // OpenStalls calls f as OnWork does with the stalls that are not over now.

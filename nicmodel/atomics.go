@@ -80,7 +80,7 @@ func newAtomics(on *chip) atomics {
 // false for ok after telling the transport if that memory may not be touched.
 func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
 	a := &eff.Atomic
-	r := u.regions.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		return false, false
@@ -128,7 +128,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 // execute changes the word, as the host sees it at visible, and gives the transport
 // what it was.
 func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
-	r := u.regions.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		return false
 	}

@@ -70,6 +70,13 @@ type Config struct {
 	Compression CompressionConfig `yaml:"compression"`
 	// Limiter is the rate limiter of queue pairs.
 	Limiter LimiterConfig `yaml:"limiter"`
+	// SendTime is of requests that wait for a time of the NIC's clock.
+	SendTime SendTimeConfig `yaml:"send_time"`
+	// Egress is the port's traffic classes.
+	Egress EgressConfig `yaml:"egress"`
+	// Functions are the PCIe functions among which the NIC divides what it sends: the physical one, 0, then the virtual
+	// ones. Without any, there is one.
+	Functions []FunctionConfig `yaml:"functions" eg:"[{}, {max_tx_rate: 20Gbps}]"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
 	Interrupt InterruptConfig `yaml:"interrupt"`
 	// State is the memory on the chip for contexts, memory keys, translations and elements of send queues.

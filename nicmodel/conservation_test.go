@@ -25,11 +25,14 @@ type pairLoad struct {
 	window   int
 	batch    int // requests a doorbell
 	rate     units.Rate
-	spread   uint64 // atomics: so many words
+	spread   uint64     // atomics: so many words
+	wait     units.Time // of each request, if the NIC schedules by time
+	priority uint8
+	function int
 }
 
 // randomLoad draws a workload of a NIC: a few queue pairs of all operations.
-func randomLoad(t *rapid.T, hosts int) []pairLoad {
+func randomLoad(t *rapid.T, hosts int, share bool) []pairLoad {
 	var all []pairLoad
 	for range rapid.IntRange(1, 5).Draw(t, "pairs") {
 		p := pairLoad{
@@ -51,6 +54,13 @@ func randomLoad(t *rapid.T, hosts int) []pairLoad {
 		if rapid.IntRange(0, 3).Draw(t, "paced") == 0 {
 			p.rate = units.Rate(rapid.IntRange(1, 40).Draw(t, "rate")) * units.Gbps
 		}
+		if rapid.IntRange(0, 3).Draw(t, "waits") == 0 {
+			p.wait = units.Time(rapid.IntRange(1, 5000).Draw(t, "wait")) * units.Nanosecond
+		}
+		if share {
+			p.priority = uint8(rapid.IntRange(0, 2).Draw(t, "priority"))
+			p.function = rapid.IntRange(0, 2).Draw(t, "function")
+		}
 		all = append(all, p)
 	}
 	return all
@@ -65,6 +75,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	if p.rate > 0 {
 		cong[0] = Congestion{Engine: &pacer{control: cc.Control{Rate: p.rate, Window: 64 << 10}}, BaseRTT: 5 * units.Microsecond}
 	}
+	b.priority, b.function = p.priority, p.function
 	x, y := b.connect(p.from, p.to, cong, send, 1024)
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 	lr, err := x.nic.RegMR(x.pd, nil, 1<<20, all)
@@ -100,6 +111,11 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 				wr.Inline = pattern(int(p.size), 1)
 			} else {
 				wr.SGL = []SGE{{lr.Addr, p.size, lr.Key}}
+			}
+			if p.wait > 0 && x.nic.cfg.SendTime.Tick > 0 {
+				if err := x.nic.WaitUntil(x.qpn, b.e.Now()+p.wait); err != nil {
+					b.t.Fatal(err)
+				}
 			}
 			if err := x.nic.PostSend(x.qpn, &wr); err != nil {
 				b.t.Fatal(err)
@@ -205,6 +221,9 @@ func TestConservation(t *testing.T) {
 		if rapid.Bool().Draw(r, "small caches") {
 			cfg.State = drawState(r)
 		}
+		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
+			drawSharing(r, &cfg)
+		}
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
@@ -213,7 +232,7 @@ func TestConservation(t *testing.T) {
 			seen = append(seen, watch(r, n))
 		}
 		const stop = 60 * units.Microsecond
-		for _, p := range randomLoad(r, hosts) {
+		for _, p := range randomLoad(r, hosts, len(cfg.Functions) > 0) {
 			b.drive(p, stop)
 		}
 		for b.e.Now() < stop {
@@ -322,6 +341,9 @@ func TestLittlesLawByName(t *testing.T) {
 		if rapid.Bool().Draw(r, "small caches") {
 			cfg.State = drawState(r)
 		}
+		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
+			drawSharing(r, &cfg)
+		}
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, 100*units.Gbps, cfg, nil)
 		waited := [hosts]map[string]int64{}
@@ -355,6 +377,9 @@ func TestLittlesLawByName(t *testing.T) {
 						leaves(piece{"wqe", s.QPN, slot, false}, s.End)
 						came[piece{"requests", s.QPN, slot, false}] = s.End
 					}
+				case AtSendTime:
+					waited[h]["wqe"] += int64(s.End - s.Begin)
+					came[piece{"requests", s.QPN, s.Slot, false}] = s.End
 				case AtPacketiser:
 					came[packet] = now
 				case AtWire:
@@ -375,7 +400,7 @@ func TestLittlesLawByName(t *testing.T) {
 			})
 		}
 		const stop = 60 * units.Microsecond
-		for _, p := range randomLoad(r, hosts) {
+		for _, p := range randomLoad(r, hosts, len(cfg.Functions) > 0) {
 			b.drive(p, stop)
 		}
 		b.e.RunUntil(2 * units.Second)

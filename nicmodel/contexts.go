@@ -18,13 +18,13 @@ type contexts struct {
 }
 
 func (c *contexts) addr(q *qp) uint64 {
-	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*cacheLine
+	return contextTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*cacheLine
 }
 
 // resources is where what a queue pair keeps for its answers lies, and how much that is.
 func (c *contexts) resources(q *qp) (at uint64, bytes int) {
 	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * cacheLine
-	return resourceTable + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
+	return resourceTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
 }
 
 func (c *contexts) add(q *qp) { c.state.write(c.addr(q), c.cfg.State.Context) }

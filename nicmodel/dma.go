@@ -27,26 +27,30 @@ func (q *qp) source(d *rc.Descriptor) uint64 {
 	return addressAt(q.sq[d.Slot].sgl, d.Offset)
 }
 
-// allowed makes an access check for a queue pair of a protection domain.
-func (m *dma) allowed(pd uint32, c *rc.Check) bool {
+// allowed makes an access check for a queue pair.
+func (m *dma) allowed(q *qp, c *rc.Check) bool {
 	if c.Invalidate { // by the peer
 		r := m.regions.region(c.RKey)
-		return r != nil && r.access&ib.AccessRemoteInvalidate != 0 && m.invalidate(pd, c.RKey)
+		return (r == nil || r.access&ib.AccessRemoteInvalidate != 0) && m.invalidate(q, c.RKey)
 	}
-	return m.regions.check(c.RKey, pd, c.VA, uint64(c.Length), c.Access) != nil
+	return m.regions.remote(q, c.RKey, c.VA, uint64(c.Length), c.Access) != nil
 }
 
-// invalidate takes a key away, if that is one of the protection domain.
-func (m *dma) invalidate(pd, key uint32) bool {
+// invalidate takes a key away, if that is a region's of the protection domain or a window's
+// of the queue pair.
+func (m *dma) invalidate(q *qp, key uint32) bool {
 	r := m.regions.region(key)
-	return r != nil && r.pd == pd && m.translation.forget(key)
+	if r == nil {
+		return m.regions.unbind(q, key)
+	}
+	return r.pd == q.cfg.PD && m.translation.forget(key)
 }
 
 // gather checks and fetches the payload of a packet. inline says that the payload
 // arrived with the work queue element and needs no further PCIe read.
 func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 	if d.Source == rc.SourceMemory {
-		r := m.regions.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		r := m.regions.remote(q, d.RKey, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
 		if r == nil {
 			return false, false
 		}
@@ -172,7 +176,7 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 // all of them may be written.
 func (m *dma) visit(q *qp, p *rc.Place, visit func(r *region, addr, length uint64, at int)) bool {
 	if p.Kind == rc.PlaceMemory {
-		r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		r := m.regions.remote(q, p.RKey, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
 		if r != nil {
 			visit(r, p.VA, uint64(p.Length), 0)
 		}

@@ -44,6 +44,7 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 	w := q.wqe(q.posted)
 	w.req = wr.Request
 	w.req.Signaled = w.req.Signaled || q.cfg.SigAll
+	w.waitUntil, q.waitUntil = q.waitUntil, 0
 	w.sgl = append(w.sgl[:0], wr.SGL...)
 	w.inline = append(w.inline[:0], wr.Inline...)
 	if q.to != nil {

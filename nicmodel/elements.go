@@ -42,7 +42,11 @@ func sendWQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 }
 
 func (q *qp) wqeBytes(w *sendWQE) int {
-	return sendWQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
+	bytes := sendWQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
+	if w.waitUntil != 0 {
+		bytes += waitBytes
+	}
+	return bytes
 }
 
 // wqeAddr is where the element with that running count lies. Elements of several
@@ -53,7 +57,7 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 
 // elementAt is where the element with that running count lies among those on the chip.
 func (q *qp) elementAt(count uint32) uint64 {
-	return elementTable + (uint64(q.num>>qpGenerationBits)<<16|uint64(count&uint32(len(q.sq)-1)))<<elementBits
+	return q.elements + uint64(count&uint32(len(q.sq)-1))<<elementBits
 }
 
 // elementBits is of the room of an element there, which its 256 pieces at most do not fill.
@@ -76,14 +80,23 @@ type elements struct {
 
 	queued gauge  // requests whose doorbell has been rung
 	handed uint64 // to the transport
+	times  sendTimes
 }
 
 // take returns when the element is available for a packet to be built at t.
 func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
-	if w := &q.sq[slot]; !w.started {
+	w := &q.sq[slot]
+	first := !w.started
+	if first {
 		e.start(t, q, w)
 	}
-	return e.need(t, q, slot)
+	ready := e.need(t, q, slot)
+	if first && e.state.awaited.has(w) {
+		at, bytes := q.elementAt(slot), q.wqeBytes(w)
+		e.state.take(at, bytes)
+		e.state.awaited.put(at, bytes)
+	}
+	return ready
 }
 
 // need returns when an element that is needed at t is available: one that was
@@ -99,8 +112,12 @@ func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
 // answered returns when the completion of an element can be made, whose response or
 // acknowledgement has come. Where the data of a READ or an atomic go is in the element. The others are done with.
 func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
-	if op := q.sq[slot].req.Op; op != ib.WRRDMARead && !op.IsAtomic() {
+	w := &q.sq[slot]
+	switch {
+	case !awaitsAnswer(w.req.Op):
 		return now
+	case e.state.awaited.has(w):
+		return now // the packets of its answer have waited
 	}
 	return e.need(now, q, slot)
 }
@@ -110,19 +127,31 @@ func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	for i := from; i != to; i++ {
 		w := q.wqe(i)
-		if e.state.lines != nil && !w.req.Signaled {
+		if !w.req.Signaled {
 			e.answered(now, q, i&uint32(len(q.sq)-1))
 		}
-		e.state.take(q.elementAt(i), q.wqeBytes(w))
+		e.drop(q, i)
 	}
+}
+
+// drop drops the element with a running count from where it is.
+func (e *elements) drop(q *qp, count uint32) {
+	w := q.wqe(count)
+	at, bytes := q.elementAt(count), q.wqeBytes(w)
+	if e.state.awaited.has(w) {
+		e.state.awaited.take(at, bytes)
+		return
+	}
+	e.state.take(at, bytes)
 }
 
 // forget drops all that there is of a queue pair's elements.
 func (e *elements) forget(now units.Time, q *qp) {
 	for i := q.reaped; i != q.handed; i++ {
-		e.state.take(q.elementAt(i), q.wqeBytes(q.wqe(i)))
+		e.drop(q, i)
 	}
-	e.queued.add(now, -int(q.doorbelled-q.fetchIssued))
+	e.queued.add(now, -int(q.doorbelled-q.fetchIssued)-q.waiting)
+	e.noteWait(now, q, -q.waiting)
 	q.progress = progress{}
 }
 
@@ -181,17 +210,44 @@ func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
 
 // arrived hands work queue elements that are in the NIC to the transport.
 func (e *elements) arrived(now units.Time, b elementsEvent) {
-	e.queued.add(now, -b.count)
 	q := e.pairs.find(b.qpn)
 	if q == nil || q.rc == nil || q.resets != b.resets {
+		e.queued.add(now, -b.count)
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
 	if b.fetched {
 		q.fetched += uint32(b.count)
 	}
-	e.transport.countRequests(now, q, b.count)
-	for range b.count {
+	if e.spans.report != nil {
+		for i := range b.count {
+			q.wqe(q.handed + uint32(q.waiting+i)).inNIC = now
+		}
+	}
+	e.noteWait(now, q, b.count)
+	e.hand(now, q)
+}
+
+// noteWait counts elements that wait in the NIC.
+func (e *elements) noteWait(now units.Time, q *qp, change int) {
+	e.times.waited += units.Time(q.waiting) * (now - q.waitFrom)
+	q.waiting, q.waitFrom = q.waiting+change, now
+}
+
+// hand gives the transport the elements of a queue pair that are in the NIC, as far as they wait for no time.
+func (e *elements) hand(now units.Time, q *qp) {
+	count, next := e.due(now, q)
+	if next != units.Never && next != q.waitWake {
+		q.waitWake = next
+		e.schedule(next, evSendTime, uint64(q.num))
+	}
+	e.noteWait(now, q, -count)
+	e.queued.add(now, -count)
+	e.transport.countRequests(now, q, count)
+	for range count {
+		if from := q.wqe(q.handed).inNIC; e.spans.report != nil && from < now {
+			e.spans.request(q, AtSendTime, from, now, q.handed, 1)
+		}
 		q.wqe(q.handed).started = false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
@@ -205,11 +261,21 @@ func (e *elements) arrived(now units.Time, b elementsEvent) {
 		e.state.put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
 		q.handed++
 	}
-	e.handed += uint64(b.count)
-	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
+	e.handed += uint64(count)
+	if failed(q.rc.State()) {
 		e.transport.reap(now, q)
 		return
 	}
 	e.scheduler.file(now, q)
 	e.scheduler.choose(now)
+}
+
+// failed reports whether a queue pair flushes its send requests.
+func failed(s ib.QPState) bool { return s == ib.Err || s == ib.SQE }
+
+// timeCame handles that an element's wait is over, if there still is one.
+func (e *elements) timeCame(now units.Time, q *qp) {
+	if q != nil && q.rc != nil && q.waiting > 0 {
+		e.hand(now, q)
+	}
 }

@@ -178,7 +178,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		if s := &x.nic.state; !s.full() && s.held != 3 {
+		if s := x.nic.state; !s.full() && s.held != 3 {
 			t.Errorf("%d lines are held when all is over", s.held)
 		}
 		return cacheUse(x.nic, "wqe")

@@ -24,6 +24,7 @@ const (
 	evRecordArrived          // a doorbell record is in the NIC: receivesEvent
 	evSession                // a queue's compression session ends: completion queue
 	evEngine                 // a processor is done with an event of an engine: its index
+	evSendTime               // a wait in a send queue is over: queue pair
 	evBuffer                 // the receive buffer may have emptied far enough: nothing
 )
 

@@ -26,6 +26,7 @@ type frame struct {
 	srcQPN, dstQPN uint32
 	qkey           uint32 // of a datagram
 	resets         uint8  // of the queue pair when it was built
+	room           uint8  // its class before the wire
 	buffer         uint32 // of the payload, 0 where it is phantom
 	next           fabric.Handle
 	ready          units.Time // when the packetiser is done with it

@@ -6,14 +6,15 @@ import "github.com/sluice-rdma/sluice/units"
 type hold uint8
 
 const (
-	holdNone   hold = iota
-	holdPace        // its packet is not due by the rate
-	holdWindow      // the window has no room, or its way changes when all is acknowledged
-	holdUnit        // the packet before is in a processing unit
+	holdNone     hold = iota
+	holdPace          // its packet is not due by the rate
+	holdWindow        // the window has no room, or its way changes when all is acknowledged
+	holdFunction      // its function has sent what its rate allows
+	holdUnit          // the packet before is in a processing unit
 	numHolds
 )
 
-var holdNames = [numHolds]string{"", "the pace", "the window", "the packet before in its unit"}
+var holdNames = [numHolds]string{"", "the pace", "the window", "the rate of its function", "the packet before in its unit"}
 
 // noteHold notes why a queue pair is held from now on.
 func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
@@ -28,7 +29,7 @@ func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
 func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 	if q.hold == holdPace && q.hasFlow && q.limit.wake == 0 {
 		// Behind that it waits for the scheduler, as others do.
-		now = min(now, s.limiter.Due(q.flow))
+		now = min(now, q.ring.limiter.Due(q.flow))
 	}
 	return max(now-q.holdFrom, 0)
 }
@@ -49,7 +50,7 @@ func (s *scheduler) holdWaits(now units.Time) []Wait {
 	sums := s.holdSums(now)
 	var all []Wait
 	for why := holdPace; why < numHolds; why++ {
-		if why != holdUnit || s.units != nil {
+		if (why != holdUnit || s.units != nil) && (why != holdFunction || s.arbiter != nil) {
 			all = append(all, Wait{"queue pairs", holdNames[why], sums[why], false})
 		}
 	}

@@ -24,7 +24,8 @@ const mostCache = 1 << 28
 
 // hostCache knows the lines in the cache. Processors add lines with PCIe.Touch.
 type hostCache struct {
-	used    *lru // by processors
+	size    int  // lines that processors have used
+	used    *lru // by processors, nil before the first
 	written *lru // by the NIC
 }
 
@@ -32,7 +33,7 @@ func newHostCache(c HostCacheConfig) *hostCache {
 	if c.Size == 0 {
 		return nil
 	}
-	return &hostCache{used: newLRU(max(1, c.Size/cacheLine)), written: newLRU(max(1, c.Writes/cacheLine))}
+	return &hostCache{size: max(1, c.Size/cacheLine), written: newLRU(max(1, c.Writes/cacheLine))}
 }
 
 // lines returns the numbers of the first and the last line of n bytes from an address on.
@@ -40,11 +41,14 @@ func lines(addr uint64, n int) (first, last uint64) {
 	return addr / cacheLine, (addr + uint64(max(n, 1)) - 1) / cacheLine
 }
 
+// hot reports whether a line is there that a processor has used.
+func (h *hostCache) hot(line uint64) bool { return h.used != nil && h.used.find(line) != 0 }
+
 // has reports whether all of n bytes from an address on are there.
 func (h *hostCache) has(addr uint64, n int) bool {
 	line, last := lines(addr, n)
 	for ; line <= last; line++ {
-		if h.used.find(line) == 0 && h.written.find(line) == 0 {
+		if !h.hot(line) && h.written.find(line) == 0 {
 			return false
 		}
 	}
@@ -57,7 +61,7 @@ func (h *hostCache) write(addr uint64, n int) (all bool, displaced int) {
 	all = true
 	line, last := lines(addr, n)
 	for ; line <= last; line++ {
-		if h.used.find(line) != 0 {
+		if h.hot(line) {
 			continue
 		}
 		if !h.written.touch(line) {
@@ -75,6 +79,9 @@ func (h *hostCache) write(addr uint64, n int) (all bool, displaced int) {
 func (p *PCIe) Touch(addr uint64, n int) {
 	if p.cache == nil {
 		return
+	}
+	if p.cache.used == nil { // hosts whose processors are not simulated need no room for it
+		p.cache.used = newLRU(p.cache.size)
 	}
 	line, last := lines(addr, n)
 	for ; line <= last; line++ {

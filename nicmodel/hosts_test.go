@@ -21,6 +21,12 @@ func TestOnHost(t *testing.T) {
 			if err := c.Validate(); err != nil {
 				t.Errorf("%s in %s: %v", nic, name, err)
 			}
+			if m := c.PCIe.Memory; m.Rate != h.Memory || m.Rate < 2*c.PCIe.Rate || m.Load != 0 {
+				t.Errorf("%s in %s: memory %+v", nic, name, m)
+			}
+			if (c.PCIe.HostCache.Writes > 0) != (h.Cache.Writes > 0) {
+				t.Errorf("%s in %s: cache %+v", nic, name, c.PCIe.HostCache)
+			}
 			if c.PCIe.Rate > own || c.PCIe.Rate != own && c.PCIe.Rate != sixteenLanes[h.Generation] || c.PCIe.ReadLatency != h.ReadLatency {
 				t.Errorf("%s in %s: %+v", nic, name, c.PCIe)
 			}

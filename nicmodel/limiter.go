@@ -103,7 +103,7 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	}
 	q.Hold(held)
 	if q.hasFlow {
-		s.limiter.Withdraw(q.flow)
+		q.ring.limiter.Withdraw(q.flow)
 		s.file(now, q)
 		s.choose(now)
 	}

@@ -25,10 +25,11 @@ type mac struct {
 	// Frames on their way to the wire: acknowledgements and what else has no payload
 	// and does not wait, READ responses, requests.
 	control, responses, requests [fabric.MaxPriorities]fifo
-	responseRoom, requestRoom    txRoom
-	queued                       gauge // of both
-	backlogged                   uint8 // priorities that may have any frame
-	turn                         bool  // READ responses and requests take turns on the wire
+	responseRoom, requestRoom    [classRooms]txRoom // by class, the first where there are none
+	classes                      *shares            // of the wire, or nil
+	queued                       gauge              // of both
+	backlogged                   uint8              // priorities that may have any frame
+	turn                         bool               // READ responses and requests take turns on the wire
 	wireFree                     units.Time
 	wakeAt                       units.Time // of the pending evWire, or Never
 	paused                       uint8
@@ -43,6 +44,20 @@ type mac struct {
 // txRoom is memory for packets between the scheduler and the wire.
 type txRoom struct {
 	used, size, longest int // bytes
+}
+
+// classRooms is how many classes may have rooms of their own.
+const classRooms = fabric.MaxPriorities
+
+// open makes the rooms, and the shares of the classes if there are any.
+func (m *mac) open(c *Config) {
+	for i := range m.requestRoom {
+		m.requestRoom[i].size, m.responseRoom[i].size = c.TxBuffer, c.TxBuffer
+	}
+	if len(c.Egress.TSA) > 0 {
+		s := c.Egress.shares()
+		m.classes = &s
+	}
 }
 
 // slotBytes is what a packet takes beside its payload: headers and what the NIC keeps of it.
@@ -71,12 +86,13 @@ func (m *mac) wake(now, ready units.Time) {
 // the same path, for the wire.
 func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
 	m.queued.add(now, 1)
+	f.room = q.class
 	if response {
 		q.responding++
-		m.responseRoom.used += roomOf(f)
+		m.responseRoom[f.room].used += roomOf(f)
 		m.push(now, &m.responses, h, f)
 	} else {
-		m.requestRoom.used += roomOf(f)
+		m.requestRoom[f.room].used += roomOf(f)
 		m.push(now, &m.requests, h, f)
 	}
 }
@@ -101,6 +117,10 @@ func (m *mac) send(now units.Time) {
 		m.wake(now, m.wireFree)
 		return
 	}
+	if m.classes != nil {
+		m.sendOfClasses(now)
+		return
+	}
 	next := units.Never
 	for left := m.backlogged &^ m.paused; left != 0; {
 		priority := bits.Len8(left) - 1
@@ -110,6 +130,37 @@ func (m *mac) send(now units.Time) {
 			return
 		}
 		next = min(next, ready)
+	}
+	if next != units.Never {
+		m.wake(now, next)
+	}
+	m.refill(now)
+}
+
+// sendOfClasses is send where classes have shares: of the class whose turn it is, the highest priority.
+func (m *mac) sendOfClasses(now units.Time) {
+	next := units.Never
+	var of [classRooms]uint8 // the priorities of each class
+	var classes uint64
+	for left := m.backlogged &^ m.paused; left != 0; left &= left - 1 {
+		priority := bits.TrailingZeros8(left)
+		class := m.cfg.Egress.class(uint8(priority))
+		of[class] |= 1 << priority
+		classes |= 1 << class
+	}
+	for classes != 0 {
+		class := m.classes.first(classes)
+		for left := of[class]; left != 0; {
+			priority := bits.Len8(left) - 1
+			left &^= 1 << priority
+			ready, sent := m.sendOf(now, priority)
+			if sent {
+				m.classes.served(class, int(m.line.BytesIn(m.wireFree-now)))
+				return
+			}
+			next = min(next, ready)
+		}
+		classes &^= 1 << class
 	}
 	if next != units.Never {
 		m.wake(now, next)
@@ -156,10 +207,10 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	q := m.pairs.find(f.srcQPN)
 	switch from {
 	case &m.requests[p.Priority]:
-		m.requestRoom.used -= roomOf(f)
+		m.requestRoom[f.room].used -= roomOf(f)
 		m.queued.add(now, -1)
 	case &m.responses[p.Priority]:
-		m.responseRoom.used -= roomOf(f)
+		m.responseRoom[f.room].used -= roomOf(f)
 		m.queued.add(now, -1)
 		if q != nil && q.resets == f.resets {
 			q.responding--

@@ -15,6 +15,9 @@ type memory struct {
 	next    uint64 // address of the next region
 	rings   uint64 // bytes of the host's queues, which lie above all regions
 	tables  uint64 // bytes of the regions' translations
+
+	windows     []window // by key >> 8, less windowIndex
+	freeWindows []uint32
 }
 
 type region struct {

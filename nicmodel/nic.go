@@ -25,6 +25,8 @@ type chip struct {
 	line   units.Rate
 	cfg    Config
 	spans  tracer
+	tables uint64 // where its tables begin, of those of all ports
+	first  *NIC   // whose PCIe, memory on the chip and processing units this one shares, or nil
 }
 
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
@@ -53,7 +55,7 @@ type NIC struct {
 	completions completions
 	async       asyncEvents
 	// Host memory.
-	state       state
+	state       *state
 	contexts    contexts
 	regions     memory
 	translation translation
@@ -78,22 +80,37 @@ type Stats struct {
 
 // New puts a NIC at a host's port. line is the rate of that port.
 func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
+	return newNIC(e, net, frames, host, line, cfg, nil)
+}
+
+// NewPort puts another port of a NIC at a host's port: PCIe with the host's memory behind it, the memory on the
+// chip and the processing units are the first port's, and all else is its own. Both are of one host, though the network has two.
+// They belong to one goroutine, so that the network may not be divided between them.
+func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
+	return newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
+}
+
+func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if line <= 0 {
 		return nil, fmt.Errorf("nic: line rate is %v; it must be positive", line)
 	}
-	limiter, err := ratelimiter.New(ratelimiter.Config{LineRate: line, CatchUp: catchUp, PullIn: units.Microsecond})
+	pacing := ratelimiter.Config{LineRate: line, CatchUp: catchUp, PullIn: units.Microsecond}
+	limiter, err := ratelimiter.New(pacing)
 	if err != nil {
 		return nil, err
 	}
-	link, err := NewPCIe(cfg.PCIe)
-	if err != nil {
+	var link *PCIe
+	if first != nil {
+		link = first.pcie
+	} else if link, err = NewPCIe(cfg.PCIe); err != nil {
 		return nil, err
 	}
-	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link}}
+	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link, first: first}}
 	n.wire(limiter)
+	n.scheduler.arbiter = newArbiter(&n.cfg, pacing)
 	n.id = e.AddHandler(n)
 	net.Attach(host, n)
 	return n, nil
@@ -104,19 +121,29 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
 	on.spans = tracer{pairs: &n.pairs, host: n.host}
 	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
-	pool := newUnits(n.cfg.Units, n.cfg.CoreClock)
-
-	n.state = newState(on, &n.pairs)
-	n.contexts = contexts{on, &n.state}
-	n.translation = translation{chip: on, regions: &n.regions, state: &n.state}
+	var pool *processingUnits
+	if n.first == nil {
+		pool, n.state = newUnits(n.cfg.Units, n.cfg.CoreClock), newState(on)
+	} else {
+		pool, n.state = n.first.scheduler.units, n.first.state
+		n.regions.next, n.regions.rings, n.regions.tables = firstAddress+portAddresses, portTables, portTables
+		n.tables = portTables
+	}
+	n.state.ports = append(n.state.ports, &n.pairs)
+	n.state.awaited.ports = n.state.ports
+	n.contexts = contexts{on, n.state}
+	n.translation = translation{chip: on, regions: &n.regions, state: n.state}
 	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: &n.state}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state}
+	if n.cfg.SendTime.Jitter > 0 {
+		n.elements.times.stream = des.NewStream(uint64(n.host), "send times")
+	}
 	n.scheduler = scheduler{
 		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
-		units: pool, limiter: limiter,
+		units: pool, ring: ring{limiter: limiter},
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
@@ -125,11 +152,12 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
-	room := txRoom{size: on.cfg.TxBuffer}
 	n.mac = mac{
 		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
-		packetiser: &n.packetiser, transport: &n.transport, requestRoom: room, responseRoom: room, wakeAt: units.Never,
+		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
 	}
+
+	n.mac.open(&n.cfg)
 
 	n.receiver = receiver{
 		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
@@ -258,6 +286,8 @@ func (n *NIC) Handle(ev des.Event) {
 	switch ev.Kind {
 	case evDoorbell:
 		n.doorbell.arrived(now, unpackDoorbell(ev.Arg))
+	case evSendTime:
+		n.elements.timeCame(now, n.pairs.find(uint32(ev.Arg)))
 	case evElements:
 		n.elements.arrived(now, unpackElements(ev.Arg))
 	// Of the events of each of these kinds only the one that is remembered

@@ -20,6 +20,9 @@ type bed struct {
 	e    *des.Engine
 	net  *fabric.Network
 	nics []*NIC
+	// Of connections that are made from now on.
+	priority uint8
+	function int
 }
 
 // allocatesNothing holds the next events to that.
@@ -98,6 +101,9 @@ func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send
 	for i, p := range [][2]end{{x, y}, {y, x}} {
 		me, peer := p[0], p[1]
 		me.nic.Init(me.qpn)
+		if err := me.nic.SetFunction(me.qpn, b.function); err != nil {
+			b.t.Fatal(err)
+		}
 		cfg := rc.Config{
 			MTU:    mtu,
 			Access: ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic,
@@ -105,7 +111,7 @@ func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send
 		if kind == ib.RC {
 			cfg.MaxDestRdAtomic, cfg.MinRNRTimer = 16, 1
 		}
-		if err := me.nic.ReadyToReceive(me.qpn, Peer{Host: peer.nic.Host(), QPN: peer.qpn, FlowHash: uint32(me.qpn)}, cong[i], cfg); err != nil {
+		if err := me.nic.ReadyToReceive(me.qpn, Peer{Host: peer.nic.Host(), QPN: peer.qpn, FlowHash: uint32(me.qpn), Priority: b.priority}, cong[i], cfg); err != nil {
 			b.t.Fatal(err)
 		}
 		if err := me.nic.ReadyToSend(me.qpn, send); err != nil {

@@ -93,7 +93,7 @@ func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	}
 	if q.hasFlow && q.next == s {
 		// An engine's rate is never zero, so this can't fail.
-		_ = o.scheduler.limiter.SetRate(q.flow, c.Rate)
+		_ = q.ring.limiter.SetRate(q.flow, c.Rate)
 	}
 }
 

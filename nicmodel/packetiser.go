@@ -1,6 +1,8 @@
 package nicmodel
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -35,13 +37,17 @@ func (k *packetiser) respond(now units.Time, q *qp) {
 		k.responders = append(k.responders, q)
 	}
 	var d rc.Descriptor
-	for len(k.responders) > 0 && k.mac.responseRoom.takes() {
+	for len(k.responders) > 0 {
+		i := k.nextResponder(now)
+		if i < 0 {
+			return
+		}
 		if until := k.scheduler.missUntil; until > now {
 			k.scheduler.wake(until)
 			return
 		}
-		q := k.responders[0]
-		k.responders = k.responders[:copy(k.responders, k.responders[1:])]
+		q := k.responders[i]
+		k.responders = slices.Delete(k.responders, i, i+1)
 		q.queuedResponder = false
 		if q.rc == nil || !q.rc.NextResponse(now, &d) {
 			continue
@@ -54,17 +60,37 @@ func (k *packetiser) respond(now units.Time, q *qp) {
 	}
 }
 
+// nextResponder returns which queue pair's response is next, or -1 if there is no room for any or its function has to
+// wait.
+func (k *packetiser) nextResponder(now units.Time) int {
+	a := k.scheduler.arbiter
+	switch {
+	case a != nil:
+		i, due := a.responder(now, k.responders, &k.mac.responseRoom)
+		if i < 0 && due != units.Never {
+			k.scheduler.wake(due)
+		}
+		return i
+	case k.mac.responseRoom[0].takes():
+		return 0
+	}
+	return -1
+}
+
 // build makes a packet of a descriptor, fetches its payload and queues it for the
 // MAC.
 func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
-	if d.Source == rc.SourceLocalInv {
-		k.invalidate(now, q, d)
+	if d.Source == rc.SourceLocalInv || d.Source == rc.SourceBindMW {
+		k.changeKey(now, q, d)
 		return
 	}
 	h, f := k.frame(q, d, response)
 	if response && d.Payload == 0 {
 		k.acknowledge(now, q, h, f)
 		return
+	}
+	if a := k.scheduler.arbiter; a != nil {
+		a.sent(now, q, int(k.net.Packet(h).Size))
 	}
 	chosen := now
 	if !response {
@@ -195,10 +221,17 @@ func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bo
 	k.transport.carryOut(now, q, &eff, arrival{})
 }
 
-// invalidate carries out a local invalidation, which is no packet.
-func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
-	k.elements.start(now, q, &q.sq[d.Slot])
-	if !k.dma.invalidate(q.cfg.PD, d.Header.Imm) {
+// changeKey carries out a local invalidation, or the bind of a window: no packets.
+func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
+	w := &q.sq[d.Slot]
+	k.elements.start(now, q, w)
+	ok := false
+	if d.Source == rc.SourceBindMW {
+		ok = k.dma.regions.bind(q, &w.req)
+	} else {
+		ok = k.dma.invalidate(q, d.Header.Imm)
+	}
+	if !ok {
 		k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
 		return
 	}

@@ -95,6 +95,6 @@ func (s *scheduler) takeSteering(now units.Time, q *qp) {
 	}
 	if under != q.next {
 		q.next = under
-		_ = s.limiter.SetRate(q.flow, under.Control().Rate) // never zero, so this can't fail
+		_ = q.ring.limiter.SetRate(q.flow, under.Control().Rate) // never zero, so this can't fail
 	}
 }

@@ -70,6 +70,9 @@ type sendWQE struct {
 	sgl     []SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
+	// waitUntil is of the wait before it, 0 for none: it is handed to the transport no earlier.
+	waitUntil units.Time
+	inNIC     units.Time // since when it is, where spans are reported
 }
 
 // qp is a queue pair: what the stages know of it.
@@ -87,17 +90,22 @@ type qp struct {
 
 	// The send queue in host memory: a ring of elements. The transport has the oldest
 	// of them under slots.
-	sq     []sendWQE
-	to     []address // by slot, of datagrams
-	sqAddr uint64
+	sq        []sendWQE
+	to        []address // by slot, of datagrams
+	sqAddr    uint64
+	elements  uint64     // where its elements lie among those on the chip
+	waitUntil units.Time // of the next request that is posted, or 0
 	progress
 	reports    []Report    // by slot, where telemetry is collected
 	departures []departure // by slot, where sends are stamped
 
 	// The scheduler's.
+	ring     *ring
 	flow     ratelimiter.FlowID
 	hasFlow  bool
-	weight   int // of its turns, 0 is 1
+	function uint8 // of the NIC
+	class    uint8 // of traffic, of its peer's priority
+	weight   int   // of its turns, 0 is 1
 	limit    limit
 	hold     hold // why it is not before the scheduler
 	holdFrom units.Time
@@ -120,6 +128,7 @@ type qp struct {
 	parked    fifo       // packets that wait for a receive
 	rxUntil   units.Time // when its packets in processing units are done
 	contextAt units.Time // when its context is on the chip, if it is not
+	awaitedAt units.Time // when the element that its newest answer needed was
 	answers   bool       // Reads or atomics, and so has resources for that on the chip
 	timerAt   units.Time
 	report    Report // of the acknowledgement being handled
@@ -129,12 +138,15 @@ type qp struct {
 // progress is how far the elements of a send queue have got, in running counts.
 type progress struct {
 	posted      uint32
-	rung        uint32 // whose doorbell was written, of those that are read and not written by BlueFlame
-	doorbelled  uint32 // whose doorbell has arrived
-	fetchIssued uint32 // that are or were read, or arrived with their doorbell
-	fetched     uint32 // that a read has brought
-	handed      uint32 // to the transport
-	started     uint32 // that have a packet or are over
+	rung        uint32     // whose doorbell was written, of those that are read and not written by BlueFlame
+	doorbelled  uint32     // whose doorbell has arrived
+	fetchIssued uint32     // that are or were read, or arrived with their doorbell
+	fetched     uint32     // that a read has brought
+	handed      uint32     // to the transport
+	waitWake    units.Time // of the newest evSendTime
+	waiting     int        // that are in the NIC and wait for a time, or for one that does
+	waitFrom    units.Time // since when
+	started     uint32     // that have a packet or are over
 	reaped      uint32
 	fetching    int // reads of elements, and doorbells before them, under way
 }
@@ -213,6 +225,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 		q.departures = make([]departure, len(q.sq))
 	}
 	n.pairs.add(q)
+	q.elements = elementTable + n.tables + uint64(q.num>>qpGenerationBits)<<(16+elementBits)
 	n.completions.queues[cfg.SendCQ].users++
 	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
@@ -257,6 +270,7 @@ func (n *NIC) reset(q *qp) {
 	if q.cfg.SRQ == nil {
 		q.recv.forget()
 	}
+	n.regions.unbindAll(q)
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
@@ -295,8 +309,9 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
-	n.mac.requestRoom.expect(int(cfg.MTU))
-	n.mac.responseRoom.expect(int(cfg.MTU))
+	q.class = uint8(n.cfg.Egress.class(peer.Priority))
+	n.mac.requestRoom[q.class].expect(int(cfg.MTU))
+	n.mac.responseRoom[q.class].expect(int(cfg.MTU))
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
 		n.receives.readRecord(n.engine.Now(), q.recv)
 	}
@@ -354,6 +369,9 @@ func (n *NIC) Fail(now units.Time, num uint32) {
 	var eff rc.Effects
 	q.rc.ToError(&eff)
 	n.transport.carryOut(now, q, &eff, arrival{})
+	if q.waiting > 0 {
+		n.elements.hand(now, q)
+	}
 }
 
 // Flush completes what has been posted to a queue pair in the error state.

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -234,6 +235,9 @@ func TestEverythingIsBounded(t *testing.T) {
 		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
 		cfg.ReceiveBuffer.Bytes = rapid.SampledFrom([]int{32 << 10, 64 << 10, 262016}).Draw(r, "buffer")
+		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
+			drawSharing(r, &cfg)
+		}
 		lossless := rapid.Bool().Draw(r, "lossless")
 		b := newBed(t, 4, 100*units.Gbps, cfg, func(c *fabric.Config) {
 			if !lossless {
@@ -241,7 +245,7 @@ func TestEverythingIsBounded(t *testing.T) {
 			}
 		})
 		const until = 200 * units.Microsecond
-		for _, p := range randomLoad(r, len(b.nics)) {
+		for _, p := range randomLoad(r, len(b.nics), len(cfg.Functions) > 0) {
 			b.drive(p, until)
 		}
 		inside := make([]units.Bytes, len(b.nics)) // the payload that PCIe has taken when the buffer was looked at
@@ -255,7 +259,7 @@ func TestEverythingIsBounded(t *testing.T) {
 					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
 				}
 				inside[i] = units.Bytes(n.pcie.Traffic(Upstream, MemWr, ForPayload).Bytes)
-				for _, room := range []*txRoom{&n.mac.requestRoom, &n.mac.responseRoom} {
+				for _, room := range slices.Concat(n.mac.requestRoom[:], n.mac.responseRoom[:]) {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
 					}
@@ -282,16 +286,17 @@ func TestEverythingIsBounded(t *testing.T) {
 			if down := n.pcie.cfg.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
 				r.Errorf("h%d sent %d bytes of payload, and PCIe carries %d", i, n.mac.payload, down)
 			}
-			booked := n.pcie.cfg.Rate.Serialize(units.Bytes(16*cfg.TxBuffer+1<<17)) + 10*units.Microsecond
+			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
+			// requests take their room from when the stage before is to be done with them.
+			bound := n.pcie.cfg.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
+			// What is read comes behind its request, which goes with these.
+			booked := bound + n.pcie.cfg.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
 			if ahead := n.pcie.Free(Downstream) - b.e.Now(); ahead > booked {
 				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
 			}
 			if carried := n.pcie.cfg.Rate.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
-			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
-			// requests take their room from when the stage before is to be done with them.
-			bound := n.pcie.cfg.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
 			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {
 				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
 			}
@@ -313,8 +318,10 @@ func TestEverythingIsBounded(t *testing.T) {
 			r.Errorf("%+v: packets are missing", t)
 		}
 		for i, n := range b.nics {
-			if n.mac.requestRoom.used != 0 || n.mac.responseRoom.used != 0 || n.mac.queued.n != 0 {
-				r.Errorf("h%d is left with %d and %d bytes before the wire", i, n.mac.requestRoom.used, n.mac.responseRoom.used)
+			for class := range classRooms {
+				if requests, responses := n.mac.requestRoom[class].used, n.mac.responseRoom[class].used; requests != 0 || responses != 0 || n.mac.queued.n != 0 {
+					r.Errorf("h%d is left with %d and %d bytes of class %d before the wire", i, requests, responses, class)
+				}
 			}
 			n.receiver.buffer.clear(b.e.Now() + units.Second)
 			if n.receiver.buffer.used != 0 || n.receiver.buffer.paused {

@@ -44,6 +44,15 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	if free > parsed {
 		r.transport.await(parsed, free, StallContext)
 	}
+	if f := &r.frames.frames[h]; r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
+		if q := r.pairs.find(f.dstQPN); q != nil && q.rc != nil {
+			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.desc.Header.PSN)
+			if from > parsed {
+				r.transport.await(parsed, from, StallPCIe)
+			}
+			context = max(context, element)
+		}
+	}
 	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -13,7 +14,7 @@ func TestRegisterPreset(t *testing.T) {
 	c.TxBuffer = 7777
 	defer delete(presets, "mine")
 	RegisterPreset("mine", c)
-	if got, err := Preset("mine"); err != nil || got != c || !slices.Contains(Presets(), "mine") {
+	if got, err := Preset("mine"); err != nil || !reflect.DeepEqual(got, c) || !slices.Contains(Presets(), "mine") {
 		t.Errorf("%+v, %v; presets %v", got, err, Presets())
 	}
 	broken := c

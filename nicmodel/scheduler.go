@@ -24,8 +24,8 @@ type scheduler struct {
 	mac        *mac
 
 	units     *processingUnits // of requests, or nil
-	limiter   *ratelimiter.Scheduler
-	flows     []*qp // by ratelimiter.FlowID
+	ring      ring             // all queue pairs, where there is no arbiter
+	arbiter   *arbiter         // between rings, or nil
 	rates     rateTable
 	holds     [numHolds]units.Time // what queue pairs were held for, summed over them
 	wakeAt    units.Time           // of the pending evSchedule, or Never
@@ -43,20 +43,27 @@ func (s *scheduler) add(q *qp) error {
 	if q.limit.entry != 0 {
 		rate = ratelimiter.Unpaced // here
 	}
-	flow, err := s.limiter.AddFlow(rate)
+	r := &s.ring
+	if s.arbiter != nil {
+		var err error
+		if r, err = s.arbiter.ringOf(int(q.class), int(q.function)); err != nil {
+			return err
+		}
+	}
+	flow, err := r.limiter.AddFlow(rate)
 	if err != nil {
 		return err
 	}
 	if q.weight > 0 {
-		if err := s.limiter.SetWeight(flow, q.weight); err != nil {
+		if err := r.limiter.SetWeight(flow, q.weight); err != nil {
 			return err
 		}
 	}
-	q.flow, q.hasFlow = flow, true
-	for int(flow) >= len(s.flows) {
-		s.flows = append(s.flows, nil)
+	q.ring, q.flow, q.hasFlow = r, flow, true
+	for int(flow) >= len(r.flows) {
+		r.flows = append(r.flows, nil)
 	}
-	s.flows[flow] = q
+	r.flows[flow] = q
 	return nil
 }
 
@@ -64,8 +71,8 @@ func (s *scheduler) add(q *qp) error {
 func (s *scheduler) remove(now units.Time, q *qp) {
 	s.noteHold(now, q, holdNone)
 	if q.hasFlow {
-		s.limiter.RemoveFlow(q.flow)
-		s.flows[q.flow] = nil
+		q.ring.limiter.RemoveFlow(q.flow)
+		q.ring.flows[q.flow] = nil
 		q.hasFlow = false
 	}
 	s.unlimit(q)
@@ -74,7 +81,7 @@ func (s *scheduler) remove(now units.Time, q *qp) {
 // file puts a queue pair before the scheduler if it has a packet that transport,
 // window and rate let it send. A queue pair that is held back is not there.
 func (s *scheduler) file(now units.Time, q *qp) {
-	if !q.hasFlow || s.limiter.Queued(q.flow) {
+	if !q.hasFlow || q.ring.limiter.Queued(q.flow) {
 		return
 	}
 	bytes, ok := q.rc.PeekRequest(now)
@@ -102,34 +109,63 @@ func (s *scheduler) file(now units.Time, q *qp) {
 		s.noteHold(now, q, holdPace)
 		return // evLimit comes
 	}
-	s.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+	q.ring.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+	if s.arbiter != nil && s.arbiter.rates[q.function].due > now {
+		s.noteHold(now, q, holdFunction)
+		return
+	}
 	s.noteHold(now, q, holdPace)
 }
 
 // choose chooses queue pairs for as long as there is room before the MAC, one each time
 // the scheduler is free.
 func (s *scheduler) choose(now units.Time) {
-	for s.mac.requestRoom.takes() {
+	for s.arbiter != nil || s.mac.requestRoom[0].takes() {
 		if free := s.freeFrom(now); free > now {
 			s.wake(free)
 			return
 		}
-		flow, ok := s.limiter.Dequeue(now)
-		if !ok {
-			if due := s.limiter.NextDue(); due < s.limiterAt {
-				s.limiterAt = due
-				s.schedule(due, evLimiter, 0)
+		r := &s.ring
+		if s.arbiter != nil {
+			var due units.Time
+			var full bool
+			if r, due, full = s.arbiter.choose(now, &s.mac.requestRoom); r == nil {
+				if full {
+					s.fullFrom = min(s.fullFrom, now)
+				}
+				s.limiterDue(due)
+				return
 			}
+		}
+		flow, ok := r.limiter.Dequeue(now)
+		if !ok {
+			s.limiterDue(r.limiter.NextDue())
 			return
 		}
-		q := s.flows[flow]
+		q := r.flows[flow]
 		s.noteHold(now, q, holdNone)
 		s.issue(now, q)
 		s.file(now, q)
 	}
-	if s.fullFrom == units.Never && s.limiter.NextDue() <= now {
+	if s.fullFrom == units.Never && s.nextDue() <= now {
 		s.fullFrom = now
 	}
+}
+
+// limiterDue looks again at what is due when it is.
+func (s *scheduler) limiterDue(due units.Time) {
+	if due < s.limiterAt {
+		s.limiterAt = due
+		s.schedule(due, evLimiter, 0)
+	}
+}
+
+// nextDue returns when a queue pair is due, in the past too; Never for none.
+func (s *scheduler) nextDue() units.Time {
+	if s.arbiter != nil {
+		return s.arbiter.nextDue()
+	}
+	return s.ring.limiter.NextDue()
 }
 
 // freeFrom returns from when on the scheduler can choose, now or later: it is free
@@ -139,12 +175,12 @@ func (s *scheduler) freeFrom(now units.Time) units.Time {
 		return free
 	}
 	if s.missUntil > now {
-		if s.limiter.NextDue() <= now {
+		if s.nextDue() <= now {
 			s.missFrom = min(s.missFrom, now)
 		}
 		return s.missUntil
 	}
-	if s.units == nil || s.limiter.NextDue() > now {
+	if s.units == nil || s.nextDue() > now {
 		return now
 	}
 	free := s.units.free(now)
@@ -245,5 +281,5 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 	if !q.hasFlow {
 		return nil
 	}
-	return n.scheduler.limiter.SetWeight(q.flow, w)
+	return q.ring.limiter.SetWeight(q.flow, w)
 }

@@ -15,6 +15,7 @@ const (
 	AtDoorbell                // stage doorbell
 	AtFetch                   // the elements cross PCIe
 	AtWQE                     // stage wqe
+	AtSendTime                // a request, or one before it, waits for its send time
 	AtScheduler               // stage scheduler, for a packet
 	AtPayload                 // a packet's payload is fetched over PCIe
 	AtPacketiser              // stage packetiser
@@ -26,7 +27,7 @@ const (
 	numPlaces
 )
 
-var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "wqe", "scheduler", "payload fetch", "packetiser", "wire", "receive", "receive wqe fetch", "cqe", "cqe write"}
+var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "wqe", "send time", "scheduler", "payload fetch", "packetiser", "wire", "receive", "receive wqe fetch", "cqe", "cqe write"}
 
 func (p Place) String() string { return placeNames[p] }
 

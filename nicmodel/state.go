@@ -14,6 +14,9 @@ import "github.com/sluice-rdma/sluice/units"
 type StateConfig struct {
 	// Bytes is its size, from 64 bytes for each way; 0 is no limit.
 	Bytes units.Bytes `yaml:"bytes"`
+	// Elements is the memory beside it in which the receive side has elements of Reads and atomics whose
+	// answers are to come, from 64 bytes for each way; 0 leaves them in the other.
+	Elements units.Bytes `yaml:"elements"`
 	// Ways is how many lines a set has, of which the least recently used goes; from 1 to 64.
 	Ways int `yaml:"ways"`
 	// Fetches is how many entries are read at a time; 0 is no limit. What needs an entry that is
@@ -32,6 +35,7 @@ const (
 	entryKey
 	entryPages
 	entryElement
+	entryAwaited
 	numEntries
 )
 
@@ -40,7 +44,7 @@ var entryKinds = [numEntries]struct {
 	name  string
 	why   Purpose
 	dirty bool
-}{{"contexts", ForContext, true}, {"keys", ForTranslation, false}, {"pages", ForTranslation, false}, {"wqe", ForWQE, false}}
+}{{"contexts", ForContext, true}, {"keys", ForTranslation, false}, {"pages", ForTranslation, false}, {"wqe", ForWQE, false}, {"awaited wqe", ForWQE, false}}
 
 // Where the tables lie in host memory, above all regions and queues. Elements have an address here
 // beside the one in their queue.
@@ -52,6 +56,12 @@ const (
 	resourceTable = elementTable + 1<<56
 )
 
+// What a second port has lies so much further on.
+const (
+	portTables    = 1 << 54
+	portAddresses = 1 << 60
+)
+
 // state is that memory.
 //
 // What a command of the driver writes, a new context or a region's translations, and the elements that
@@ -59,11 +69,12 @@ const (
 // everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
 type state struct {
 	*chip
-	pairs *queuePairs
+	ports []*queuePairs
 
 	written []span     // by commands, while all fits
 	held    int        // lines of it, and of elements
 	lines   *lineCache // nil as long as all fits
+	awaited awaitedElements
 	fetches inflight
 	uses    [numEntries]entryUse
 	back    []uint64 // lines to write back
@@ -80,8 +91,8 @@ type entryUse struct {
 	waited       units.Time // summed over what did
 }
 
-func newState(on *chip, pairs *queuePairs) state {
-	return state{chip: on, pairs: pairs, fetches: newInflight(on.cfg.State.Fetches)}
+func newState(on *chip) *state {
+	return &state{chip: on, awaited: awaitedElements{chip: on, fetches: newInflight(on.cfg.State.Fetches)}, fetches: newInflight(on.cfg.State.Fetches)}
 }
 
 // full reports whether entries have to be looked up.
@@ -113,10 +124,15 @@ func (s *state) hold(n int) bool {
 			s.lines.touch(w.first+uint64(i)*cacheLine, w.first >= contextTable && w.first < keyTable)
 		}
 	}
-	for _, q := range s.pairs.all {
-		if q != nil {
+	for _, pairs := range s.ports {
+		for _, q := range pairs.all {
+			if q == nil {
+				continue
+			}
 			for i := q.reaped; i != q.handed; i++ {
-				s.enter(q.elementAt(i), q.wqeBytes(q.wqe(i)))
+				if w := q.wqe(i); !s.awaited.has(w) {
+					s.enter(q.elementAt(i), q.wqeBytes(w))
+				}
 			}
 		}
 	}
@@ -184,11 +200,16 @@ const fetching = units.Never
 // and at from in host memory. For a miss it also returns when its read could start: until then the
 // maximum number of reads was under way. Not all fits on the chip.
 func (s *state) need(t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
+	return s.needIn(s.lines, &s.fetches, t, kind, at, from, bytes)
+}
+
+// needIn is need of one of the memories.
+func (s *state) needIn(lines *lineCache, fetches *inflight, t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
 	u, k := &s.uses[kind], &entryKinds[kind]
 	missing, end := 0, at+uint64(bytes)
 	ready = t
 	for l := at; l < end; l += cacheLine {
-		slot, hit, displaced := s.lines.touch(l, k.dirty)
+		slot, hit, displaced := lines.touch(l, k.dirty)
 		if hit {
 			ready = max(ready, slot.ready) // it may be under way
 		} else {
@@ -205,7 +226,7 @@ func (s *state) need(t units.Time, kind entryKind, at, from uint64, bytes int) (
 		return ready, t
 	}
 	u.misses++
-	free = s.fetches.free(t)
+	free = fetches.free(t)
 	// Its room on the link is taken now. If it has to wait to be read, it will not wait
 	// for what is on the link now as well.
 	done := max(s.pcie.Read(t, from, missing*cacheLine, k.why), free+s.pcie.alone(missing*cacheLine))
@@ -213,9 +234,9 @@ func (s *state) need(t units.Time, kind entryKind, at, from uint64, bytes int) (
 		s.pcie.Write(t, l, cacheLine, ForContext)
 	}
 	s.back = s.back[:0]
-	s.fetches.hold(done)
+	fetches.hold(done)
 	for l := at; l < end; l += cacheLine {
-		if slot := s.lines.find(l); slot != nil && slot.ready == fetching {
+		if slot := lines.find(l); slot != nil && slot.ready == fetching {
 			slot.ready = done
 		}
 	}

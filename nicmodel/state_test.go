@@ -18,7 +18,8 @@ func drawState(r *rapid.T) StateConfig {
 	ways := rapid.IntRange(1, 4).Draw(r, "ways")
 	return StateConfig{
 		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * cacheLine), Ways: ways,
-		Fetches: rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
+		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * cacheLine),
+		Fetches:  rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
 	}
 }
 
@@ -275,7 +276,7 @@ func TestStateNeedByHand(t *testing.T) {
 	cfg := preset(t, "cx5")
 	cfg.State = StateConfig{Bytes: 4 * cacheLine, Ways: 4, Fetches: 1, Context: 256}
 	n := newBed(t, 2, 100*units.Gbps, cfg, nil).nics[0]
-	s := &n.state
+	s := n.state
 	const other = contextTable + 256
 	s.write(contextTable, 256)
 	if s.full() {
@@ -300,7 +301,7 @@ func TestStateNeedByHand(t *testing.T) {
 		t.Errorf("while it is being read, it is there at %v, want %v", again, first)
 	}
 	// One at a time: the next one waits for that read.
-	ready, free := s.need(one/2, entryKey, keyAddr(1<<8), keyAddr(1<<8), keyBytes)
+	ready, free := s.need(one/2, entryKey, keyTable+keyBytes, keyTable+keyBytes, keyBytes)
 	if want := first + n.pcie.alone(keyBytes); free != first || ready != want {
 		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
 	}
@@ -389,7 +390,7 @@ func TestCacheConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
 	for name, change := range map[string]func(*Config){
 		"state.bytes": func(c *Config) { c.State.Bytes = 32 }, "state.context": func(c *Config) { c.State.Context = 0 },
-		"state.fetches": func(c *Config) { c.State.Fetches = -1 }, "state.ways": func(c *Config) { c.State.Ways = 0 },
+		"state.elements": func(c *Config) { c.State.Elements = 32 }, "state.fetches": func(c *Config) { c.State.Fetches = -1 }, "state.ways": func(c *Config) { c.State.Ways = 0 },
 		"translation.page_size": func(c *Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *Config) { c.Translation.HugePageSize = 64 },
 	} {
 		c := preset(t, "cx5")

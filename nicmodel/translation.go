@@ -57,7 +57,9 @@ type translation struct {
 	heldUntil units.Time // until when packets can't be taken, since too many entries are being read
 }
 
-func keyAddr(key uint32) uint64 { return keyTable + uint64(key>>8)*keyBytes }
+func (x *translation) keyAddr(key uint32) uint64 {
+	return keyTable + x.tables + uint64(key>>8)*keyBytes
+}
 
 // lines returns how many lines a region's pages take.
 func (r *region) lines() int {
@@ -71,14 +73,14 @@ func (x *translation) enter(key uint32, page uint64) {
 	r.page, r.table = page, pageTable+x.regions.tables
 	lines := r.lines()
 	x.regions.tables += uint64(lines) * cacheLine
-	x.state.write(keyAddr(key), keyBytes)
+	x.state.write(x.keyAddr(key), keyBytes)
 	x.state.write(r.table, lines*cacheLine)
 }
 
 // forget takes a region away and reports whether there was one.
 func (x *translation) forget(key uint32) bool {
 	if r := x.regions.region(key); r != nil {
-		x.state.erase(keyAddr(key), keyBytes)
+		x.state.erase(x.keyAddr(key), keyBytes)
 		x.state.erase(r.table, r.lines()*cacheLine)
 	}
 	return x.regions.deregister(key)
@@ -90,7 +92,7 @@ func (x *translation) active() bool { return x.state.full() }
 // region returns when length bytes of a region, within its bounds, can be accessed
 // that are needed at t. Translation is active. The first page begins at the region's address.
 func (x *translation) region(t units.Time, r *region, addr, length uint64) units.Time {
-	known, _ := x.state.need(t, entryKey, keyAddr(r.key), keyAddr(r.key), keyBytes)
+	known, _ := x.state.need(t, entryKey, x.keyAddr(r.key), x.keyAddr(r.key), keyBytes)
 	const line = perLine
 	first, last := (addr-r.base)/r.page/line, (addr-r.base+max(length, 1)-1)/r.page/line
 	done := known
@@ -144,7 +146,7 @@ func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time 
 	if d.Source != rc.SourceMemory {
 		return m.translation.list(t, q, q.sq[d.Slot].sgl, d.Offset, d.Payload)
 	}
-	if r := m.regions.region(d.RKey); r != nil {
+	if r := m.regions.remote(q, d.RKey, d.VA, uint64(d.Payload), ib.AccessRemoteRead); r != nil {
 		return m.translation.region(t, r, d.VA, uint64(d.Payload))
 	}
 	return t
@@ -158,7 +160,7 @@ func (m *dma) translateTarget(t units.Time, q *qp, p *rc.Place) units.Time {
 	case rc.PlaceRead, rc.PlaceAtomic:
 		return m.translation.list(t, q, q.sq[p.Slot].sgl, p.Offset, int(p.Length))
 	}
-	if r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite); r != nil {
+	if r := m.regions.remote(q, p.RKey, p.VA, uint64(p.Length), ib.AccessRemoteWrite); r != nil {
 		return m.translation.region(t, r, p.VA, uint64(p.Length))
 	}
 	return t

@@ -121,7 +121,7 @@ type arrival struct {
 // again.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		q.rc.Checked(now, t.dma.allowed(q.cfg.PD, &eff.Check), eff)
+		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
 	}
 	t.offload.account(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
@@ -178,6 +178,10 @@ func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion,
 
 // reap turns finished requests into completions.
 func (t *transport) reap(now units.Time, q *qp) {
+	if q.waiting > 0 && failed(q.rc.State()) {
+		t.elements.hand(now, q) // none waits any more
+		return
+	}
 	if q.cfg.SRQ == nil && q.rc.State() == ib.Err {
 		t.receives.surrender(now, q)
 	}

@@ -36,7 +36,7 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(
 		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.Offload.rules(), c.State.rules(), c.Translation.rules())
+		c.Compression.rules(), c.Limiter.rules(), c.SendTime.rules(), c.Egress.rules(), functionRules(c.Functions), c.Transport.rules(), c.Offload.rules(), c.State.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -86,8 +86,11 @@ func (c *Config) ranges() []error {
 		in("limiter.step", c.Limiter.Step, 0, units.Gbps, ""),
 		in("limiter.tick", c.Limiter.Tick, 0, units.Millisecond, ""),
 		in("limiter.burst", c.Limiter.Burst, 0, 1<<32-1, ""),
+		in("send_time.tick", c.SendTime.Tick, 0, units.Millisecond, "no send times"),
+		in("send_time.jitter", c.SendTime.Jitter, 0, units.Millisecond, ""),
 		in("interrupt.latency", c.Interrupt.Latency, 0, units.Second, ""),
 		in("state.bytes", c.State.Bytes, cacheLine, mostBuffer, "no limit"),
+		in("state.elements", c.State.Elements, cacheLine, mostBuffer, "one memory"),
 		in("state.ways", c.State.Ways, 0, 64, ""),
 		in("state.fetches", c.State.Fetches, 0, mostSlots, "no limit"),
 		in("state.context", c.State.Context, 1, boundary, ""),
@@ -217,6 +220,9 @@ func (c *LimiterConfig) rules() error {
 func (c *StateConfig) rules() error {
 	if least := max(c.Ways, 1) * cacheLine; c.Bytes > 0 && (c.Ways < 1 || c.Bytes < units.Bytes(least)) {
 		return bad("state.ways", c.Ways, "choose 1 to 64, each of %d of state.bytes, %d, or 0 for state.bytes", cacheLine, c.Bytes)
+	}
+	if least := max(c.Ways, 1) * cacheLine; c.Elements > 0 && (c.Ways < 1 || c.Elements < units.Bytes(least)) {
+		return bad("state.ways", c.Ways, "choose 1 to 64, each of %d of state.elements, %d, or 0 for state.elements", cacheLine, c.Elements)
 	}
 	return nil
 }

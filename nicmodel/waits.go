@@ -16,6 +16,9 @@ type Wait struct {
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)
+	if n.cfg.SendTime.Tick > 0 {
+		all = append(all, Wait{"wqe", "their send time", n.elements.waitedFor(now), false})
+	}
 	if u := n.receiver.units; u != nil {
 		all = append(all, Wait{"units", "a unit", u.waits.Units, true}, Wait{"units", "the packet before of the queue pair", u.waits.Queue, false})
 	}

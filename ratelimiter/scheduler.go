@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -117,6 +119,9 @@ func (s *Scheduler) start(c Config, flows []flow, neighbours []links) error {
 // AddFlow returns a new flow that may send its first segment at once. It fails if
 // the rate is not positive.
 func (s *Scheduler) AddFlow(r units.Rate) (FlowID, error) {
+	if s.links == nil {
+		s.links = make([]links, 0, cacheline.Size/unsafe.Sizeof(links{})) // no line that another scheduler has
+	}
 	if s.free == none && int(s.used) == len(s.flows) {
 		s.flows = append(s.flows, flow{})
 		s.links = append(s.links, links{})

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -29,7 +30,7 @@ type Catalogue struct {
 // List returns what there is.
 func List() (*Catalogue, error) {
 	c := &Catalogue{}
-	for _, name := range Builtins() {
+	for _, name := range slices.Concat(Builtins(), Speeds()) {
 		s, err := Load(name)
 		if err != nil {
 			return nil, err

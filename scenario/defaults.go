@@ -31,6 +31,7 @@ func Default() *Scenario {
 			Mode:        ModeAuto,
 			MTU:         1024,
 			AckEvery:    1,
+			Ports:       1,
 			CNPInterval: 50 * units.Microsecond,
 			Timeout:     14, // 67 ms, perftest's and many an application's
 			RetryCount:  7,

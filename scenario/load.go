@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-//go:embed builtin/*.yaml reproduce/*.yaml systems.yaml
+//go:embed builtin/*.yaml reproduce/*.yaml speed/*.yaml systems.yaml
 var builtins embed.FS
 
 // Load reads a scenario: a built-in one by its name, or a file. A name with a
@@ -98,13 +98,15 @@ func isFile(name string) bool {
 // read returns the text of a scenario and what errors call it.
 func read(name string) (src []byte, file string, err error) {
 	if !isFile(name) {
-		src, err := builtins.ReadFile("builtin/" + name + ".yaml")
-		if err != nil {
-			src, err = builtins.ReadFile("reproduce/" + name + ".yaml")
+		var src []byte
+		for _, dir := range []string{"builtin", "reproduce", "speed"} {
+			if src, err = builtins.ReadFile(dir + "/" + name + ".yaml"); err == nil {
+				break
+			}
 		}
 		if err != nil {
 			msg := fmt.Sprintf("there is no built-in scenario %q: take one of %s, or give a file's name with its ending .yaml", name, strings.Join(Builtins(), ", "))
-			if near := spelling.Nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
+			if near := spelling.Nearest(name, slices.Concat(Builtins(), Speeds(), Reproductions())); near != "" {
 				msg = fmt.Sprintf("there is no built-in scenario %q: is %q meant?", name, near)
 			}
 			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
@@ -125,8 +127,12 @@ func read(name string) (src []byte, file string, err error) {
 	return src, name, err
 }
 
-// Builtins lists the names of the built-in scenarios, but for Reproductions.
+// Builtins lists the names of the built-in scenarios, but for Speeds and Reproductions.
 func Builtins() []string { return embedded("builtin") }
+
+// Speeds lists the names of the built-in scenarios by which the simulator's own speed is
+// measured: large networks, and no figures of interest.
+func Speeds() []string { return embedded("speed") }
 
 // Reproductions lists the names of the built-in scenarios that are a paper's
 // experiment, which sluice reproduce runs. Each takes its systems from

@@ -269,6 +269,9 @@ type NIC struct {
 	// The host's processors by generation, which have their PCIe's generation, latency and credits, in place of
 	// those of the preset; docs/nic.md has the table.
 	Host string `yaml:"host" eg:"icelake"`
+	// Ports of a NIC, 1 or 2: with 2, the network's first two hosts are the ports of one NIC in one machine, and so
+	// are the next two. Ports share PCIe with the memory behind it, the memory on the chip and the processing units.
+	Ports int `yaml:"ports" eg:"1"`
 	// Parameters of the preset that are other than it has them, below.
 	With With `yaml:"with" eg:"{pcie: {rate: gen3x8}, wqe_fetch: 4}"`
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func TestErrors(t *testing.T) {
 		want     string
 	}{
 		{"unknown key", "buffer:", "bufer:", `small.yaml:8: fabric.bufer: there is no such key here: is "buffer" meant?`},
-		{"unknown key far from all", "mtu: 1024", "colour: red", "small.yaml:11: nic.colour: there is no such key here: the keys are model, preset, host, with, mode, mtu, "},
+		{"unknown key far from all", "mtu: 1024", "colour: red", "small.yaml:11: nic.colour: there is no such key here: the keys are model, preset, host, ports, with, mode, mtu, "},
 		{"unknown key at the top", "measure:", "mesure:", `small.yaml:24: mesure: there is no such key here: is "measure" meant?`},
 		{"unknown key of a kind", "hosts: 4", "leaves: 4", "small.yaml:5: topology.leaves: there is no such key with kind star: the keys are kind, hosts, "},
 		{"unknown key of an engine", "t_low: 20us", "tlow: 20us", `small.yaml:16: systems[0].config.tlow: there is no such key here: is "t_low" meant?`},
@@ -433,7 +434,7 @@ func TestLoadErrors(t *testing.T) {
 }
 
 func TestBuiltins(t *testing.T) {
-	for _, name := range Builtins() {
+	for _, name := range slices.Concat(Builtins(), Speeds()) {
 		s, err := Load(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -86,6 +86,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 			if err != nil {
 				panic(err) // it is part of the program
 			}
+			c.Functions = []nicmodel.FunctionConfig{{}}
 			all = sections(all, innerPath, "", reflect.ValueOf(&c).Elem())
 		case inner.Kind() == reflect.Struct:
 			all = sections(all, innerPath, "", inner)
@@ -168,6 +169,8 @@ func describe(v reflect.Value) (what, text string) {
 		return "mapping", ""
 	case []string:
 		return "list", ""
+	case []int:
+		return "list of whole numbers", ""
 	case map[string]units.Rate:
 		return "rates by name", ""
 	case nicmodel.Clock:

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestPaperSystems(t *testing.T) {
 // Reproductions are scenarios like the built-in ones, and no name is there twice.
 func TestReproductions(t *testing.T) {
 	taken := map[string]bool{}
-	for _, name := range Builtins() {
+	for _, name := range slices.Concat(Builtins(), Speeds()) {
 		taken[name] = true
 	}
 	for _, name := range Reproductions() {

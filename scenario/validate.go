@@ -93,7 +93,7 @@ func (s *Scenario) resolveSystems(d *tree.Document) {
 	if len(s.Systems) == 0 {
 		d.Fail("systems", "there are none: list at least one, such as - {engine: timely}")
 	}
-	names := map[string]bool{}
+	names, errs, functions := map[string]bool{}, len(d.Errs), 1
 	for i, sys := range s.Systems {
 		path := fmt.Sprintf("systems[%d]", i)
 		sys.resolve(d, path, s)
@@ -101,6 +101,14 @@ func (s *Scenario) resolveSystems(d *tree.Document) {
 			d.Fail(path+".name", "two systems are called %q: give each a name of its own", sys.Name)
 		}
 		names[sys.Name] = true
+		if sys.nic != nil {
+			functions = max(functions, len(sys.nic.Functions))
+		}
+	}
+	for i, w := range s.Workloads {
+		if len(d.Errs) == errs && (w.Function < 0 || w.Function >= functions) {
+			d.Fail(fmt.Sprintf("workloads[%d].function", i), "is %d, and no system's NICs have more than %d: list functions at nic.with.functions", w.Function, functions)
+		}
 	}
 }
 
@@ -154,6 +162,10 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		sys.checkNIC(d, at)
 		if sys.Reduced() {
 			sys.checkReduced(d, at, s)
+		} else {
+			sys.checkPorts(d, at, s)
+			sys.checkFunctions(d, s)
+			sys.checkSendTimes(d, path, s)
 		}
 		if len(s.Programs) > 0 {
 			sys.checkForPrograms(d, path, at)
@@ -313,6 +325,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		v, low, high int
 	}{
 		{"mtu", int(n.MTU), minMTU, maxMTU},
+		{"ports", n.Ports, 1, 2},
 		{"ack_every", n.AckEvery, 1, 1 << 20},
 		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
 		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
@@ -360,6 +373,48 @@ func (n *NIC) latencies() []latency {
 	return []latency{{"nic.host_send", &n.HostSend}, {"nic.host_receive", &n.HostReceive}, {"nic.completion", &n.Completion}, {"nic.host_start", &n.HostStart}}
 }
 
+// checkPorts refuses NICs of two ports where hosts do not make pairs.
+func (sys *System) checkPorts(d *tree.Document, at func(string) string, s *Scenario) {
+	switch {
+	case sys.NIC.Ports != 2:
+	case s.graph != nil && s.graph.Hosts()%2 != 0:
+		d.Fail(at("nic.ports"), "is 2, and the network has %d hosts: each two are the ports of one NIC; add or leave out a host", s.graph.Hosts())
+	case len(s.Programs) > 0:
+		d.Fail(at("nic.ports"), "is 2, and programs have NICs of one port: choose 1")
+	}
+}
+
+// checkFunctions refuses workloads of functions that the NICs do not have. Of a system whose NICs have no
+// list of them, all workloads share the only one.
+func (sys *System) checkFunctions(d *tree.Document, s *Scenario) {
+	if sys.nic == nil || len(sys.nic.Functions) == 0 {
+		return
+	}
+	for i, w := range s.Workloads {
+		if most := len(sys.nic.Functions); w.Function >= most {
+			d.Fail(fmt.Sprintf("workloads[%d].function", i), "is %d: nic.with.functions has %d; choose 0 to %d, or add to them", w.Function, most, most-1)
+		}
+	}
+}
+
+// checkSendTimes refuses workloads whose send times do not reach the NIC.
+func (sys *System) checkSendTimes(d *tree.Document, path string, s *Scenario) {
+	for i, w := range s.Workloads {
+		at := fmt.Sprintf("workloads[%d].every", i)
+		switch {
+		case w.Every == 0:
+		case s.plans.KeepsConnections(i):
+			d.Fail(at, "only flows have send times, and a workload of kind %s keeps connections: choose another kind", w.Kind)
+		case sys.nic != nil && sys.nic.SendTime.Tick == 0:
+			d.Fail(at, "the NICs of %s do not schedule by time: choose nic.preset cx6dx or cx7, or set nic.with.send_time.tick", path)
+		case !sys.Offload():
+			d.Fail(at, "the shim of %s makes segments of messages, which have no send times: set nic.mode to offload", path)
+		case sys.Verbs.PostList > 1:
+			d.Fail(at, "%s posts %d messages with one doorbell, and each needs a send time: set verbs.post_list to 1", path, sys.Verbs.PostList)
+		}
+	}
+}
+
 // checkReduced refuses what reduced NICs can't do.
 func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Scenario) {
 	n := &sys.NIC
@@ -371,6 +426,9 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 			d.Fail(at(x.key), "is %v: choose 0 to 1s", *v)
 		}
 	}
+	if n.Ports != 1 {
+		d.Fail(at("nic.ports"), "reduced NICs have one port: choose 1, or set nic.model to staged")
+	}
 	if len(s.nics) > 0 {
 		d.Fail("measure.nic", "reduced NICs have no stages to look into: leave it out, or set nic.model to staged")
 	}
@@ -378,6 +436,9 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 		path := fmt.Sprintf("workloads[%d]", i)
 		if w.Operation != workload.Write {
 			d.Fail(path+".operation", "is %v: reduced NICs have Writes only; choose write, or set nic.model to staged", w.Operation)
+		}
+		if w.Every != 0 {
+			d.Fail(path+".every", "reduced NICs have no send times: leave it out, or set nic.model to staged")
 		}
 		if w.Priority != nil && *w.Priority != n.Priority {
 			d.Fail(path+".priority", "is %d: reduced NICs have one priority for all data, nic.priority, %d; leave it out, or set nic.model to staged", *w.Priority, n.Priority)

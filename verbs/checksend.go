@@ -22,17 +22,18 @@ type SendLimits struct {
 // opcode (IBA 9.2.1, table 38).
 var sendOpcodes = [...]uint16{
 	ib.RC: anySend,
-	ib.UC: 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRRDMAWrite | 1<<ib.WRRDMAWriteWithImm | 1<<ib.WRLocalInv,
+	ib.UC: 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRRDMAWrite | 1<<ib.WRRDMAWriteWithImm | 1<<ib.WRLocalInv | 1<<ib.WRBindMW,
 	ib.UD: 1<<ib.WRSend | 1<<ib.WRSendWithImm,
 }
 
 const anySend = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv | 1<<ib.WRRDMAWrite |
-	1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd | 1<<ib.WRLocalInv
+	1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd | 1<<ib.WRLocalInv | 1<<ib.WRBindMW
 
-// Operations that return data, and those that send none.
+// Operations that return data, those with checks of their own, and those that send no data.
 const (
 	reads  = 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd
-	noData = reads | 1<<ib.WRLocalInv
+	rare   = reads | 1<<ib.WRBindMW
+	noData = rare | 1<<ib.WRLocalInv
 )
 
 // CheckSend returns the error of a send request that the request and the limits of
@@ -55,7 +56,10 @@ func CheckSend(l *SendLimits, wr *SendWR) error {
 		return wrongData(l, wr, length)
 	}
 	switch {
-	case reads>>op&1 != 0:
+	case rare>>op&1 != 0:
+		if op == ib.WRBindMW {
+			return checkBind(wr)
+		}
 		return checkRead(l, wr, length)
 	case l.Type == ib.UD:
 		return checkDatagram(l, wr, length)

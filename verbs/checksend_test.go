@@ -22,7 +22,7 @@ func TestSendOpcodes(t *testing.T) {
 	rows := map[ib.WROpcode]string{
 		ib.WRSend: "RC UC UD", ib.WRSendWithImm: "RC UC UD", ib.WRSendWithInv: "RC",
 		ib.WRRDMAWrite: "RC UC", ib.WRRDMAWriteWithImm: "RC UC", ib.WRRDMARead: "RC",
-		ib.WRAtomicCmpAndSwp: "RC", ib.WRAtomicFetchAndAdd: "RC", ib.WRLocalInv: "RC UC",
+		ib.WRAtomicCmpAndSwp: "RC", ib.WRAtomicFetchAndAdd: "RC", ib.WRLocalInv: "RC UC", ib.WRBindMW: "RC UC",
 	}
 	for op := range 256 {
 		op := ib.WROpcode(op)

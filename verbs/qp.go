@@ -172,10 +172,13 @@ type SendWR struct {
 
 	RemoteAddr uint64
 	RKey       uint32
-	Imm        uint32 // immediate data, or with WRSendWithInv the key to invalidate
+	Imm        uint32 // immediate data, or with WRSendWithInv and WRLocalInv the key to invalidate
 
 	CompareAdd uint64 // atomics: compare with, or add
 	Swap       uint64
+	// Of a WRBindMW, which BindMW returns, RKey is the window's new key, RemoteAddr and
+	// CompareAdd are where it begins and its length, Imm its access, and Swap the L_Key of
+	// the region.
 
 	// Where a datagram goes (ibv_send_wr.wr.ud): needed by a UD queue pair,
 	// refused by the others, which send to their peer. The AH is of the queue

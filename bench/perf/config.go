@@ -71,6 +71,9 @@ type Config struct {
 	// for never, at least a microsecond. The server of a test in which its memory does
 	// all, write_bw and the like, has none.
 	Interval time.Duration
+	// Unwatched leaves out of Engine what is told of each round trip: round trips, the
+	// lowest and the highest rate, the share at the floor.
+	Unwatched bool
 	// OnInterval, if set, is called with each.
 	OnInterval func(*Interval)
 

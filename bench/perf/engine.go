@@ -15,7 +15,10 @@ type Engine struct {
 	// Round trips as the engines get them: those of segments, less the time to
 	// serialise them and, where the peer reports it, the time that the peer took to
 	// answer.
-	Samples  uint64      `json:"rtt_samples"`
+	Samples uint64 `json:"rtt_samples"`
+	// Bypassed is the share of round trips that the engines were spared, which are not
+	// among Samples.
+	Bypassed stats.Float `json:"bypassed_share,omitempty"`
 	RTTP50Us stats.Float `json:"rtt_p50_us"`
 	RTTP99Us stats.Float `json:"rtt_p99_us"`
 
@@ -54,9 +57,24 @@ type engineTally struct {
 
 	flows []flowTally
 	cuts  paced.Cuts
+	spared
 	// At the end.
 	rate, floor, ceiling, window float64
 	bounded, windowed            bool
+}
+
+// spared counts round trips of a shim, and those of them that engines were spared. Until a
+// stretch ends, its tally has those from before it.
+type spared struct{ bypassed, all uint64 }
+
+// spared returns the counts so far of what the end's engines run in.
+func (e *end) spared() spared {
+	s, ok := e.dev.(*paced.Shim)
+	if !ok {
+		return spared{}
+	}
+	x := s.Stats()
+	return spared{x.Bypassed, x.Samples}
 }
 
 // flowTally is what a queue pair was allowed last.
@@ -97,12 +115,19 @@ func (e *end) newEngineTally() *engineTally {
 // between. Either may be nil.
 func (e *end) watch(before, next *engineTally) {
 	for i, q := range e.paced {
-		if next == nil {
+		if next == nil || e.cfg.Unwatched {
 			q.Watch(nil)
 			continue
 		}
 		f := &next.flows[i]
 		q.Watch(func(a *cc.Ack, c cc.Control) { next.take(f, a, c) })
+	}
+	now := e.spared()
+	if before != nil {
+		before.spared = spared{now.bypassed - before.spared.bypassed, now.all - before.spared.all}
+	}
+	if next != nil {
+		next.spared = now
 	}
 	for i, q := range e.paced {
 		q.Stats(&e.qpStats)
@@ -150,6 +175,7 @@ func (t *engineTally) add(u *engineTally) {
 	t.rtt.Merge(u.rtt)
 	t.lowest, t.highest = min(t.lowest, u.lowest), max(t.highest, u.highest)
 	t.floored, t.time = t.floored+u.floored, t.time+u.time
+	t.spared = spared{t.spared.bypassed + u.spared.bypassed, t.spared.all + u.spared.all}
 	for by, n := range u.cuts {
 		t.cuts[by] += n
 	}
@@ -171,6 +197,9 @@ func (t *engineTally) report() *Engine {
 			RTT: t.cuts[paced.ByRTT], ECN: t.cuts[paced.ByECN], CNP: t.cuts[paced.ByCNP],
 			EIN: t.cuts[paced.ByEIN], Telemetry: t.cuts[paced.ByTelemetry],
 		},
+	}
+	if n := t.spared.bypassed; n > 0 {
+		e.Bypassed = stats.Float(float64(n) / float64(t.spared.all))
 	}
 	if t.rtt.Count() > 0 {
 		e.LowestGbps, e.HighestGbps = rate(float64(t.lowest)), rate(float64(t.highest))

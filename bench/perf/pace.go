@@ -29,6 +29,10 @@ type Pacing struct {
 	// BaseRTT the round trip of the idle network; 0 takes paced.DefaultConfig's.
 	Segment units.Bytes
 	BaseRTT units.Time
+	// Bypass spares an engine that is cc.Bypassed the round trips without a queue, at line
+	// rate (paced.Config.Bypass). Who watches spares nothing: then Config.Unwatched is due,
+	// and Record can't be.
+	Bypass bool
 	// Record, unless it is nil, takes what the engines get and answer.
 	Record *signals.Recorder
 }
@@ -53,6 +57,10 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		return nil, fmt.Errorf("a rate of %v: it must be positive", p.Rate)
 	case p.Rate > 0 && p.Engine != "":
 		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
+	case p.Bypass && p.Engine == "":
+		return nil, errors.New("a bypass of no engine: name one")
+	case p.Bypass && p.Record != nil:
+		return nil, errors.New("a bypass beside a recording, which has every round trip: choose one")
 	case p.Rate > 0:
 		c.CatchUp = paced.FixedRateCatchUp
 		c.Engine = func(cc.Env) (cc.Engine, error) {
@@ -67,11 +75,15 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		if c.SchemeConfig, err = EngineConfig(&scheme, p.Settings); err != nil {
 			return nil, err
 		}
+		if p.Bypass && !bypassed(&scheme, c.SchemeConfig) {
+			return nil, fmt.Errorf("a bypass of %s, which sees every round trip: timely can be spared those without a queue", p.Engine)
+		}
 	case len(p.Settings) > 0:
 		return nil, fmt.Errorf("the setting %q is for no engine: name one", p.Settings[0])
 	default:
 		return dev, nil
 	}
+	c.Bypass = p.Bypass
 	if p.Segment > 0 {
 		c.Segment = p.Segment
 	}
@@ -82,6 +94,17 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		record(p.Record, dev, &c, p)
 	}
 	return paced.Wrap(dev, c)
+}
+
+// bypassed reports whether a scheme's engines can be spared round trips. Where none can be
+// made of the configuration, who makes them says why.
+func bypassed(scheme *cc.Scheme, config any) bool {
+	e, err := scheme.New(config, cc.Env{LineRate: 100 * units.Gbps, BaseRTT: 10 * units.Microsecond, MTU: 4096})
+	if err != nil {
+		return true
+	}
+	_, can := e.(cc.Bypassed)
+	return can
 }
 
 // EngineConfig returns a scheme's configuration, a pointer, with settings changed.

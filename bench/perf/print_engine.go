@@ -39,6 +39,11 @@ func Summary(w io.Writer, r *Result) error {
 				row.Bytes, plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
 		}
 	}
+	for _, row := range r.Rows {
+		if e := row.Engine; e != nil && e.Bypassed > 0 {
+			fmt.Fprintf(&b, " %-10d %.1f %% of round trips were spared the engine\n", row.Bytes, 100*float64(e.Bypassed))
+		}
+	}
 	for _, h := range hints(r) {
 		b.WriteString(" " + h + "\n")
 	}

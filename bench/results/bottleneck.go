@@ -3,9 +3,10 @@ package results
 import (
 	"cmp"
 	"fmt"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // busyShare is the share of its time from which on a resource is reported to limit,
@@ -28,16 +29,26 @@ func (r *resource) isBusy() string {
 	return r.name + verb + percentOf(r.busy)
 }
 
-// Explain sets Bottleneck, BytesEach and CyclesEach from the other figures.
-func (u *NICUse) Explain() {
-	u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(), u.bytesEach(), u.cyclesEach()
+// Explain sets Bottleneck, BytesEach and CyclesEach of NICs of one network from their other
+// figures.
+func Explain(nics []NICUse) {
+	var pausing []string
+	for i := range nics {
+		if b := nics[i].Buffer; b != nil && b.Pauses > 0 {
+			pausing = append(pausing, nics[i].NIC)
+		}
+	}
+	for i := range nics {
+		u := &nics[i]
+		u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(pausing), u.bytesEach(), u.cyclesEach()
+	}
 }
 
 // limit names what limits the NIC. That is the busiest resource, if it is busy enough; or
 // an occupied resource that work waits for; or a host that is behind with its
 // completions; or what holds queue pairs or stages back while nothing is busy. If it is
-// none of these, the limit is outside the NIC.
-func (u *NICUse) limit() string {
+// none of these, the limit is outside the NIC: pausing are the NICs that pause the network.
+func (u *NICUse) limit(pausing []string) string {
 	all := u.resources()
 	if len(all) == 0 {
 		return ""
@@ -56,6 +67,9 @@ func (u *NICUse) limit() string {
 	if q := u.queue("completions"); requests > 0 && q.Mean >= 1 && float64(q.WaitUs) > us {
 		return fmt.Sprintf("%sthe host limits, which has %.1f completions to poll on average, %.2f us each, of requests that take %.2f us%s", who, float64(q.Mean), float64(q.WaitUs), us, busiest)
 	}
+	if timed := u.timed(); timed > 0 && timed >= busyShare*requests {
+		return fmt.Sprintf("%sthe send times of requests limit, for which %.1f of %.1f wait on average%s", who, timed, requests, busiest)
+	}
 	held, reason, share := u.holds()
 	waits := u.waits()
 	// Stages that serve in order wait while others are on their way. What limits is
@@ -63,7 +77,7 @@ func (u *NICUse) limit() string {
 	room := u.stalled("scheduler", "tx_buffer")
 	switch {
 	case u.stalled("mac", "pause") >= busyShare:
-		return who + waits + ": the network limits" + busiest
+		return who + waits + ": the network limits" + pausedBy(u.NIC, pausing) + busiest
 	case share >= busyShare && share >= room && share >= top.busy:
 		return fmt.Sprintf("%s%s limits, for which %.1f of %.1f queue pairs with requests wait on average%s", who, holdName(reason), held, float64(u.queue("queue pairs").Mean), busiest)
 	case room >= busyShare && room >= top.busy:
@@ -86,6 +100,18 @@ func (u *NICUse) limit() string {
 		return s + fmt.Sprintf("%.2f requests are under way on average, %.2f us each: the workload asks for no more", requests, us)
 	}
 	return s + fmt.Sprintf("%.1f requests are under way on average, %.2f us each: that latency limits, and how many the workload keeps under way", requests, us) + u.mostOf()
+}
+
+// pausedBy names the NICs, other than one, that pause the network.
+func pausedBy(but string, pausing []string) string {
+	others := slices.DeleteFunc(slices.Clone(pausing), func(nic string) bool { return nic == but })
+	switch len(others) {
+	case 0:
+		return ""
+	case 1:
+		return ", which " + others[0] + "'s NIC pauses"
+	}
+	return ", which the NICs of " + strings.Join(others[:len(others)-1], ", ") + " and " + others[len(others)-1] + " pause"
 }
 
 // underWay is how many requests the NIC has on average, from the doorbell until they are
@@ -135,6 +161,16 @@ func (u *NICUse) taken() (most NICWait, ok bool) {
 		}
 	}
 	return most, ok
+}
+
+// timed is how many requests wait for their send time.
+func (u *NICUse) timed() float64 {
+	for _, w := range u.Waits {
+		if w.Where == "wqe" && w.Mean.Measured() {
+			return float64(w.Mean)
+		}
+	}
+	return 0
 }
 
 // holds returns for what most queue pairs are held, how many, and their share of those
@@ -332,6 +368,8 @@ func holdName(why string) string {
 		return "the rate of the engine, or the one that was set,"
 	case "the window":
 		return "the engine's window"
+	case "the rate of its function":
+		return "the function's max_tx_rate"
 	}
 	return "one unit for each queue pair"
 }

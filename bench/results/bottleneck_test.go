@@ -1,8 +1,11 @@
 package results
 
 import (
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // Every way in which a NIC may be limited has its sentence.
@@ -69,7 +72,34 @@ func TestBottleneck(t *testing.T) {
 		},
 	} {
 		c.u.NIC = "h0"
-		if got := c.u.limit(); got != c.want {
+		if got := c.u.limit(nil); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// A sender that is paused names the NICs that pause.
+func TestPausedBy(t *testing.T) {
+	paused := NICStage{Stage: "mac", ClockHz: 1e9, Served: 10, Elapsed: 1000, Busy: 100, Stalled: map[string]int64{"pause": 900}}
+	full := &NICBuffer{Pauses: 3}
+	for _, c := range []struct {
+		pausing int // of the other NICs
+		want    string
+	}{
+		{0, "the network limits; "},
+		{1, "the network limits, which h1's NIC pauses; "},
+		{3, "the network limits, which the NICs of h1, h2 and h3 pause; "},
+	} {
+		nics := make([]NICUse, 4)
+		for i := range nics {
+			nics[i].NIC = fmt.Sprintf("h%d", i)
+			nics[i].Stages = []NICStage{paused, {Stage: "wqe", ClockHz: 1e9, Elapsed: 1000}}
+			if i <= c.pausing {
+				nics[i].Buffer = full // its own, too
+			}
+		}
+		Explain(nics)
+		if got := nics[0].Bottleneck; !strings.Contains(got, c.want) {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

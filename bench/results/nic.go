@@ -24,8 +24,10 @@ type NICUse struct {
 	// Buffer is what the receive buffer could not take as it came; nil where there was
 	// nothing.
 	Buffer *NICBuffer `json:"receive_buffer,omitempty"`
-	Waits  []NICWait  `json:"waits"`
-	Caches []NICCache `json:"caches,omitempty"`
+	// EngineEvents are those of engines that run on processors of the NIC; nil where none do.
+	EngineEvents *NICEngineEvents `json:"engine_events,omitempty"`
+	Waits        []NICWait        `json:"waits"`
+	Caches       []NICCache       `json:"caches,omitempty"`
 	// Operations are single requests whose latencies represent all of the host's
 	// requests.
 	Operations []NICOperation `json:"operations,omitempty"`
@@ -97,6 +99,18 @@ func (b *NICBuffer) text() string {
 		}
 	}
 	return fmt.Sprintf("the receive buffer, %d bytes full at most, %s", b.MostBytes, strings.Join(did, ", "))
+}
+
+// NICEngineEvents counts what the processors of a NIC's engines were given.
+type NICEngineEvents struct {
+	Handled uint64 `json:"handled"`
+	Merged  uint64 `json:"merged"`  // acknowledgements that found the queue full, and count with the next
+	Dropped uint64 `json:"dropped"` // notifications that did
+}
+
+// text says what they did.
+func (e *NICEngineEvents) text() string {
+	return fmt.Sprintf("the engine's processors handled %d events; the queue before them was full for %d that were merged and %d that were dropped", e.Handled, e.Merged, e.Dropped)
 }
 
 // NICWait is what pieces of work waited for that no stage waited with; see

@@ -54,6 +54,9 @@ func (u *NICUse) lines() []string {
 	if u.Buffer != nil {
 		all = append(all, u.NIC+"'s NIC: "+u.Buffer.text())
 	}
+	if e := u.EngineEvents; e != nil && e.Handled+e.Merged+e.Dropped > 0 {
+		all = append(all, u.NIC+"'s NIC: "+e.text())
+	}
 	if o := u.operation(50); o != nil {
 		all = append(all, u.NIC+"'s NIC: "+o.text())
 	}

@@ -278,6 +278,9 @@ func (r *Result) facts() []report.Fact {
 	add("packet-hops", "%d", r.PacketHops)
 	add("elapsed", "%.1f s", r.WallS)
 	for _, s := range r.Systems {
+		if s.Undivided != "" {
+			add("undivided", "%s: %s", s.Name, s.Undivided)
+		}
 		if n := len(s.Labels); n > shownLabels {
 			add("labels", "%d of %d shown for %s; the JSON has all", shownLabels, n, s.Name)
 		}

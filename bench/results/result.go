@@ -16,8 +16,8 @@ type Result struct {
 
 	Systems []*System `json:"systems"`
 
-	// Sums over the systems. Unlike theirs, these are also there for a run of
-	// one.
+	// Sums over the systems, but for WallS: that of systems that run beside each other
+	// overlaps.
 	Events     uint64      `json:"events"`
 	PacketHops uint64      `json:"packet_hops"` // traversals of a link by a packet, data and ACK
 	SimS       stats.Float `json:"sim_s"`       // simulated seconds
@@ -62,6 +62,9 @@ type System struct {
 	Series        []Series             `json:"series,omitempty"`
 	Distributions []stats.Distribution `json:"distributions,omitempty"`
 
+	// Undivided is why the network ran on one core, event by event; empty if it ran in
+	// windows.
+	Undivided  string      `json:"undivided,omitempty"`
 	Events     uint64      `json:"events"`
 	PacketHops uint64      `json:"packet_hops"`
 	SimS       stats.Float `json:"sim_s"`

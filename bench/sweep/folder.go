@@ -8,12 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
 // What a folder has: the plan and its cells, scenarios by a hash of their text, results
@@ -26,64 +22,61 @@ const (
 	failedDir    = "failed/"
 )
 
-// Folder is where a sweep is kept, on a file system that all machines share.
-type Folder struct{ dir string }
-
-// Dir is the folder of that name.
-func Dir(name string) Folder { return Folder{name} }
-
-func (f Folder) String() string { return f.dir }
-
-func (f Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
-
-// get returns a file, and an error that is fs.ErrNotExist where there is none.
-func (f Folder) get(name string) ([]byte, error) { return os.ReadFile(f.path(name)) }
-
-// put makes a file, or replaces it, whole or not at all.
-func (f Folder) put(name string, text []byte) error {
-	path := f.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	file, err := outfile.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := file.Write(text); err != nil {
-		file.Abort()
-		return err
-	}
-	return file.Commit()
+// Folder is where a sweep is kept, so that all machines see it: a directory of a file
+// system, or objects of an object store.
+type Folder struct {
+	name string
+	store
 }
 
-// remove removes a file, if it is there.
-func (f Folder) remove(name string) error {
-	if err := os.Remove(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+// store keeps files by names with slashes. Its functions may be called concurrently, by
+// processes too.
+type store interface {
+	// get returns a file, and an error that is fs.ErrNotExist where there is none.
+	get(name string) ([]byte, error)
+	has(name string) (bool, error)
+	// put makes a file, or replaces it, whole or not at all.
+	put(name string, text []byte) error
+	// add makes a file, whole or not at all. One that is there has the same text.
+	add(name string, text []byte) error
+	// remove removes a file, if it is there.
+	remove(name string) error
+	// list lists the files below a directory, by the last part of their names, with when
+	// each was made.
+	list(dir string) (map[string]time.Time, error)
+	// path is what a reader calls a file.
+	path(name string) string
 }
+
+// Dir is the directory of that name.
+func Dir(name string) Folder { return Folder{name, directory(name)} }
+
+// Open is the folder that a user names: a directory, or s3://BUCKET/PREFIX in an object
+// store, at an endpoint (http or https, HOST[:PORT]; empty: by the variables
+// AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL, and Amazon's without them). Credentials and
+// region are those of Amazon's tools. It may be called before there is anything.
+func Open(name, endpoint string) (Folder, error) {
+	if !isObjects(name) {
+		if endpoint != "" {
+			return Folder{}, fmt.Errorf("an endpoint, and %s is a directory: an object store's folder is s3://BUCKET/PREFIX", name)
+		}
+		return Dir(name), nil
+	}
+	o, err := openObjects(name, endpoint)
+	return Folder{name, o}, err
+}
+
+func (f Folder) String() string { return f.name }
 
 // made lists the hashes below a directory, with when each was made.
 func (f Folder) made(dir string) (map[string]time.Time, error) {
-	out := map[string]time.Time{}
-	err := filepath.WalkDir(f.path(dir), func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the directory itself, or a temporary file that has its name now
+	files, err := f.list(dir)
+	out := make(map[string]time.Time, len(files))
+	for name, at := range files {
+		if hash, whole := strings.CutSuffix(name, ".json"); whole {
+			out[hash] = at
 		}
-		hash, whole := strings.CutSuffix(filepath.Base(path), ".json")
-		if err != nil || d.IsDir() || !whole || strings.HasPrefix(hash, ".") {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			out[hash] = info.ModTime()
-		}
-		return err
-	})
+	}
 	return out, err
 }
 

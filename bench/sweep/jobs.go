@@ -1,12 +1,15 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
-// Job files stand in the folder beside the plan. Each runs `sluice sweep run`, which
+// Job files stand in the folder beside the plan, or in the working directory where the
+// folder is an object store's: engines read files. Each runs `sluice sweep run`, which
 // finds its task in the engine's own variable.
 
 // Engine is what runs an array of tasks.
@@ -33,38 +36,66 @@ func Engines() []Engine {
 // job is what a job file needs to know.
 type job struct {
 	name  string
-	dir   string // absolute
-	last  int    // index of the last task
+	where []string // the command's last arguments: the folder, absolute or an object store's, and its options
+	last  int      // index of the last task
 	mib   int64
-	image string
-	claim string
+	JobOptions
 }
 
 // JobOptions are what a job file needs beside the plan.
 type JobOptions struct {
-	// Image and Claim are Kubernetes': the container image that has sluice, and the
-	// volume claim that has the folder, at its root.
-	Image, Claim string
+	// Image, Claim and Secret are Kubernetes': the container image that has sluice; the
+	// volume claim that has the folder, at its root; and for an object store the Secret,
+	// if any, whose keys are the variables of its credentials.
+	Image, Claim, Secret string
 }
 
-// WriteJob writes an engine's job file and returns its path.
+// WriteJob writes an engine's job file, into the folder or, beside an object store, into
+// the working directory, and returns its path.
 func WriteJob(f Folder, p *Planned, e Engine, o JobOptions) (string, error) {
 	tasks := (p.Cells-1)/p.Chunk + 1
 	if tasks > e.MaxTasks {
 		return "", fmt.Errorf("%d tasks are more than %s takes in an array, %d: give --chunk %d or more", tasks, e.Name, e.MaxTasks, (p.Cells-1)/e.MaxTasks+1)
 	}
-	dir, err := filepath.Abs(f.dir)
-	if err != nil {
-		return "", err
-	}
-	if e.Name == "k8s" && (o.Image == "" || o.Claim == "") {
-		return "", fmt.Errorf("--k8s needs --image, a container image that has sluice, and --claim, the volume claim that has the folder at its root")
-	}
 	j := &job{
-		name: jobName(p.Name), dir: dir, last: tasks - 1, image: o.Image, claim: o.Claim,
+		name: jobName(p.Name), last: tasks - 1, JobOptions: o,
 		mib: max(256, 2*p.Sum.MemoryBytes>>20), // the estimate is the least
 	}
-	return f.path(e.File), f.put(e.File, []byte(e.text(j)))
+	files := f.store
+	if remote, ok := f.store.(*objects); ok {
+		files = directory(".")
+		if remote.endpoint != "" {
+			j.where = append(j.where, "--endpoint", remote.endpoint)
+		}
+		j.where = append(j.where, f.name)
+	} else {
+		dir, err := filepath.Abs(f.name)
+		if err != nil {
+			return "", err
+		}
+		j.where = []string{dir}
+	}
+	if e.Name == "k8s" {
+		if err := o.check(isObjects(f.name)); err != nil {
+			return "", err
+		}
+	}
+	return files.path(e.File), files.put(e.File, []byte(e.text(j)))
+}
+
+// check looks at what Kubernetes needs.
+func (o *JobOptions) check(remote bool) error {
+	switch {
+	case o.Image == "":
+		return errors.New("--k8s needs --image, a container image that has sluice")
+	case !remote && o.Claim == "":
+		return errors.New("--k8s needs --claim, the volume claim that has the folder at its root; or a folder in an object store, s3://BUCKET/PREFIX")
+	case remote && o.Claim != "":
+		return errors.New("--claim is of a directory, and the folder is in an object store: leave it out, and give --secret where the pods need credentials")
+	case !remote && o.Secret != "":
+		return errors.New("--secret is of an object store, and the folder is a directory: leave it out")
+	}
+	return nil
 }
 
 // jobName makes a name that all engines take: RFC 1123's labels, 52 characters at most.
@@ -78,8 +109,14 @@ func jobName(name string) string {
 	return "sweep-" + strings.Trim(out[:min(len(out), 46)], "-")
 }
 
-// quoted is a word for a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// shell is the command of a task for a shell.
+func (j *job) shell() string {
+	command := "sluice sweep run --quiet"
+	for _, word := range j.where {
+		command += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return command
+}
 
 func slurm(j *job) string {
 	return fmt.Sprintf(`#!/bin/sh
@@ -90,8 +127,8 @@ func slurm(j *job) string {
 #SBATCH --mem=%dM
 #SBATCH --requeue
 #SBATCH --output=/dev/null
-exec sluice sweep run --quiet %s
-`, j.name, j.last, j.mib, quoted(j.dir))
+exec %s
+`, j.name, j.last, j.mib, j.shell())
 }
 
 func gridEngine(j *job) string {
@@ -103,8 +140,8 @@ func gridEngine(j *job) string {
 #$ -o /dev/null
 #$ -j y
 #$ -l h_vmem=%dM
-exec sluice sweep run --quiet %s
-`, j.name, j.last+1, j.mib, quoted(j.dir))
+exec %s
+`, j.name, j.last+1, j.mib, j.shell())
 }
 
 func pbs(j *job) string {
@@ -116,11 +153,25 @@ func pbs(j *job) string {
 #PBS -N %s
 %s#PBS -r y
 #PBS -l select=1:ncpus=1:mem=%dmb
-exec sluice sweep run --quiet %s
-`, j.name[:min(len(j.name), 15)], array, j.mib, quoted(j.dir))
+exec %s
+`, j.name[:min(len(j.name), 15)], array, j.mib, j.shell())
 }
 
 func kubernetes(j *job) string {
+	var files, volumes string
+	where := j.where
+	if j.Claim != "" {
+		where = []string{"/sweep"}
+		files = "\n          volumeMounts:\n            - {name: sweep, mountPath: /sweep}"
+		volumes = fmt.Sprintf("\n      volumes:\n        - name: sweep\n          persistentVolumeClaim: {claimName: %s}", j.Claim)
+	}
+	if j.Secret != "" {
+		files = fmt.Sprintf("\n          envFrom:\n            - secretRef: {name: %s}", j.Secret)
+	}
+	var words []string
+	for _, word := range where {
+		words = append(words, strconv.Quote(word))
+	}
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
 metadata:
@@ -142,14 +193,9 @@ spec:
       containers:
         - name: sluice
           image: %[4]s
-          command: [sluice, sweep, run, --quiet, /sweep]
+          command: [sluice, sweep, run, --quiet, %[5]s]
           resources:
-            requests: {cpu: "1", memory: %[5]dMi}
-            limits: {cpu: "1"}
-          volumeMounts:
-            - {name: sweep, mountPath: /sweep}
-      volumes:
-        - name: sweep
-          persistentVolumeClaim: {claimName: %[6]s}
-`, j.name, j.last+1, min(j.last+1, 100), j.image, j.mib, j.claim)
+            requests: {cpu: "1", memory: %[6]dMi}
+            limits: {cpu: "1"}%[7]s%[8]s
+`, j.name, j.last+1, min(j.last+1, 100), j.Image, strings.Join(words, ", "), j.mib, files, volumes)
 }

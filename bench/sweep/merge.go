@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,17 +30,17 @@ type Row struct {
 
 // Merge passes each figure that was measured of all cells to row, in the order of the
 // plan; an error of row ends it. If partial is not set, a cell without a result is an
-// error. It returns how many cells have a result. It holds one result at a time.
+// error. It returns how many cells have a result. It holds few results at a time.
 func Merge(f Folder, partial bool, row func(*Row) error, progress func(done float64)) (cells int, err error) {
 	p, err := f.Plan()
 	if err != nil {
 		return 0, err
 	}
-	for c, err := range f.cells(p, 0, p.Cells) {
+	for r, err := range f.results(p) {
 		if err != nil {
 			return cells, err
 		}
-		text, err := f.get(fileOf(resultsDir, c.Hash))
+		c, text, err := r.cell, r.text, r.err
 		if errors.Is(err, fs.ErrNotExist) {
 			if partial {
 				continue
@@ -65,6 +66,47 @@ func Merge(f Folder, partial bool, row func(*Row) error, progress func(done floa
 		}
 	}
 	return cells, nil
+}
+
+// ahead is how many results are read before they are needed: of a store that is far away
+// each takes a round trip.
+const ahead = 16
+
+// reading is a cell with its result, which is there once done is closed.
+type reading struct {
+	cell *Cell
+	text []byte
+	err  error
+	done chan struct{}
+}
+
+// results are the plan's cells, in order, with the results that they have.
+func (f Folder) results(p *Plan) iter.Seq2[*reading, error] {
+	return func(yield func(*reading, error) bool) {
+		var waiting []*reading // in order
+		next := func() bool {
+			r := waiting[0]
+			waiting = waiting[1:]
+			<-r.done
+			return yield(r, nil)
+		}
+		for c, err := range f.cells(p, 0, p.Cells) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r := &reading{cell: c, done: make(chan struct{})}
+			go func() {
+				defer close(r.done)
+				r.text, r.err = f.get(fileOf(resultsDir, c.Hash))
+			}()
+			if waiting = append(waiting, r); len(waiting) >= ahead && !next() {
+				return
+			}
+		}
+		for len(waiting) > 0 && next() {
+		}
+	}
 }
 
 // computed are figures of the computation, not of what was simulated.

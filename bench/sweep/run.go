@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 
@@ -29,6 +28,9 @@ type Done struct {
 type Options struct {
 	Tasks Tasks
 	Jobs  int // cells at a time, at least 1
+	// Workers are those of a cell whose network can be divided; 0 is one. Results do not
+	// depend on them.
+	Workers int
 	// Memory refuses cells whose network takes more; 0 is no limit.
 	Memory units.Bytes
 	// Progress, unless nil, is called after each cell, never concurrently.
@@ -60,7 +62,7 @@ func Run(ctx context.Context, f Folder, o Options) (Done, error) {
 	var workers sync.WaitGroup
 	for range max(1, o.Jobs) {
 		workers.Go(func() {
-			l := loader{folder: f, memory: o.Memory}
+			l := loader{folder: f, memory: o.Memory, workers: o.Workers}
 			for c := range cells {
 				if err := r.cell(ctx, &l, c); err != nil {
 					cancel(err)
@@ -98,12 +100,13 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		return nil
 	}
 	file := fileOf(resultsDir, c.Hash)
-	_, err := os.Stat(r.folder.path(file))
-	if err == nil {
+	has, err := r.folder.has(file)
+	if err != nil {
+		return err
+	}
+	if has {
 		r.count(func(d *Done) { d.Before++ })
 		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	text, err := l.run(ctx, c)
 	if ctx.Err() != nil {
@@ -123,7 +126,7 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		})
 		return nil
 	}
-	if err := errors.Join(r.folder.put(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
+	if err := errors.Join(r.folder.add(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
 		return err
 	}
 	r.count(func(d *Done) { d.Ran++ })
@@ -145,6 +148,7 @@ func (r *runner) count(add func(*Done)) {
 type loader struct {
 	folder   Folder
 	memory   units.Bytes
+	workers  int // 0 is one
 	text     string
 	scenario *scenario.Scenario
 }
@@ -174,7 +178,7 @@ func (l *loader) run(ctx context.Context, c *Cell) ([]byte, error) {
 		if hash := cellHash(Program(), essence, c.Seed); hash != c.Hash {
 			return nil, fmt.Errorf("the scenario's text is not what was planned: %s%s was changed: plan anew", scenariosDir, c.Text)
 		}
-		result, err := bench.Run(one, bench.Options{Seed: &c.Seed, NoSeries: true, Interrupted: func() error { return context.Cause(ctx) }})
+		result, err := bench.Run(one, bench.Options{Seed: &c.Seed, NoSeries: true, Workers: max(1, l.workers), Interrupted: func() error { return context.Cause(ctx) }})
 		if err != nil {
 			return nil, err
 		}

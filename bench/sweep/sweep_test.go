@@ -25,9 +25,13 @@ import (
 // its own.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SWEEP_TEST_RUN"); dir != "" {
-		p, err := Dir(dir).Plan()
+		f, err := Open(dir, "")
+		var p *Plan
 		if err == nil {
-			_, err = Run(context.Background(), Dir(dir), Options{Tasks: Tasks{0, (p.Cells - 1) / p.Chunk}, Jobs: 2})
+			p, err = f.Plan()
+		}
+		if err == nil {
+			_, err = Run(context.Background(), f, Options{Tasks: Tasks{0, (p.Cells - 1) / p.Chunk}, Jobs: 2})
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -183,6 +187,22 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// begin runs a sweep in a process of its own.
+func begin(t *testing.T, f Folder) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "SWEEP_TEST_RUN="+f.name)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
 // TestKilled kills a run at twenty random instants. What comes out is what a run without
 // a kill gives.
 func TestKilled(t *testing.T) {
@@ -192,24 +212,10 @@ func TestKilled(t *testing.T) {
 	wantCSV, wantParquet := merged(t, whole)
 
 	f, p := planned(t, text)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := func() *exec.Cmd {
-		cmd := exec.Command(exe)
-		cmd.Env = append(os.Environ(), "SWEEP_TEST_RUN="+f.dir)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &said, &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd
-	}
 	draw := rand.New(rand.NewPCG(1, 2))
 	before := 0
 	for range 20 {
-		cmd := begin()
+		cmd := begin(t, f)
 		time.Sleep(time.Duration(draw.IntN(150)) * time.Millisecond) //nolint:forbidigo // a random instant
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -222,7 +228,7 @@ func TestKilled(t *testing.T) {
 		before = s.Done
 	}
 	t.Logf("%d of %d cells were done after 20 kills", before, p.Cells)
-	if err := begin().Wait(); err != nil {
+	if err := begin(t, f).Wait(); err != nil {
 		t.Fatal(err)
 	}
 	csv, columnar := merged(t, f)

@@ -15,8 +15,9 @@ type Config struct {
 	AlphaTimer units.Time `yaml:"alpha_timer" eg:"50us"`
 	// IncreaseTimer and ByteCounter are T and B: the rate rises for each such span, and
 	// for each so many bytes sent (section 3.1).
-	IncreaseTimer units.Time  `yaml:"increase_timer" eg:"300us"`
-	ByteCounter   units.Bytes `yaml:"byte_counter" eg:"1MB"`
+	IncreaseTimer units.Time `yaml:"increase_timer" eg:"300us"`
+	// ByteCounter of 0 is none: the timer alone decides, as in public simulations.
+	ByteCounter units.Bytes `yaml:"byte_counter" eg:"1MB"`
 	// FastRecovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
 	FastRecovery int `yaml:"fast_recovery" eg:"3"`
@@ -29,6 +30,17 @@ type Config struct {
 	HyperIncrease units.Rate `yaml:"hyper_increase" eg:"200Mbps"`
 	// MinRate is the lowest rate. The paper gives none.
 	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`
+	// CutInterval, if not 0, looks at each end of such a span from the first notification
+	// on whether one came in it, and cuts the rate then; and alpha rises or falls at each
+	// end of AlphaTimer, by whether one came in that. With 0, the paper, a notification
+	// does both at once.
+	CutInterval units.Time `yaml:"cut_interval" eg:"4us"`
+	// KeepTarget leaves the target as it is at a cut that follows another without a rise
+	// of the timer between.
+	KeepTarget bool `yaml:"keep_target" eg:"true"`
+	// Marks takes each marked acknowledgement for a notification, and none that a
+	// receiver sends.
+	Marks bool `yaml:"marks" eg:"true"`
 	// Window bounds what is in flight by what the line rate fills in a base round
 	// trip. The paper has no window.
 	Window bool `yaml:"window" eg:"true"`
@@ -47,12 +59,12 @@ func DefaultConfig() Config {
 
 // ArtefactConfig returns the parameters of PowerTCP's public simulation. It has no byte
 // counter: its rises are by the timer alone, half of the way first, then by 50 Mbps, and
-// by 100 from the third on. The second of them is 100 here too.
+// by 100 from the third on.
 func ArtefactConfig() Config {
 	c := DefaultConfig()
 	c.AlphaTimer, c.IncreaseTimer, c.FastRecovery = units.Microsecond, 900*units.Microsecond, 1
-	c.AdditiveIncrease, c.HyperIncrease, c.MinRate = 100*units.Mbps, 100*units.Mbps, 100*units.Mbps
-	c.ByteCounter = units.GiB
+	c.AdditiveIncrease, c.HyperIncrease, c.MinRate = 50*units.Mbps, 100*units.Mbps, 100*units.Mbps
+	c.ByteCounter, c.CutInterval, c.KeepTarget, c.Marks = 0, 4*units.Microsecond, true, true
 	return c
 }
 
@@ -75,8 +87,10 @@ func (c Config) Validate() error {
 		return field.Bad("dcqcn", "alpha_timer", c.AlphaTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
 	case c.IncreaseTimer < minSpan || c.IncreaseTimer > maxSpan:
 		return field.Bad("dcqcn", "increase_timer", c.IncreaseTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
-	case c.ByteCounter < minBytes:
-		return field.Bad("dcqcn", "byte_counter", c.ByteCounter, "choose %v or more, such as 10MB", minBytes)
+	case c.ByteCounter != 0 && c.ByteCounter < minBytes:
+		return field.Bad("dcqcn", "byte_counter", c.ByteCounter, "choose %v or more, such as 10MB, or 0 for none", minBytes)
+	case c.CutInterval != 0 && (c.CutInterval < minSpan || c.CutInterval > maxSpan):
+		return field.Bad("dcqcn", "cut_interval", c.CutInterval, "choose %v to %v, such as 4us, or 0 for a cut at each notification", minSpan, maxSpan)
 	case c.FastRecovery < 0 || c.FastRecovery > maxStages:
 		return field.Bad("dcqcn", "fast_recovery", c.FastRecovery, "choose 0 to %d rises, such as 5", maxStages)
 	case c.AdditiveIncrease <= 0:

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
@@ -31,6 +32,10 @@ type state struct {
 	alphaAt, increaseAt units.Time
 	bytes, sent         units.Bytes
 	notified            bool
+	// With CutInterval: when the next of its spans ends, and whether a notification came
+	// in the present one, and in the present span of the alpha timer.
+	cutAt             units.Time
+	mustCut, mustRise bool
 	// Rises since the latest notification, by the timer and by the byte counter; what
 	// is beyond F + 1 does not count.
 	timed, counted int
@@ -40,7 +45,9 @@ type state struct {
 type params struct {
 	g                         float64
 	alphaTimer, increaseTimer units.Time
-	byteCounter               units.Bytes
+	byteCounter               units.Bytes // 0: none
+	cutInterval               units.Time  // 0: none
+	keepTarget, marks         bool
 	recovery                  int
 	additive, hyper           float64 // bits per second
 	minRate, maxRate          float64 // bits per second
@@ -64,23 +71,71 @@ func (p *params) decay(n int64) float64 {
 //
 // and all timers and counters begin again.
 func (p *params) notify(s *state, now units.Time) {
-	s.target = s.rate
-	s.rate = max(float64(s.rate*(1-s.alpha/2)), p.minRate)
-	s.alpha = min(float64((1-p.g)*s.alpha)+p.g, 1)
+	if p.cutInterval > 0 {
+		p.note(s, now)
+		return
+	}
+	p.cut(s, now)
+	s.alpha = p.raised(s.alpha)
 	s.notified = true
-	s.alphaAt, s.increaseAt = now+p.alphaTimer, now+p.increaseTimer
+	s.alphaAt = now + p.alphaTimer
+}
+
+// raised is an alpha after a notification.
+func (p *params) raised(alpha float64) float64 { return min(float64((1-p.g)*alpha)+p.g, 1) }
+
+// cut lowers the rate, and begins the stages of increase again.
+func (p *params) cut(s *state, now units.Time) {
+	if !p.keepTarget || s.timed > 0 {
+		s.target = s.rate
+	}
+	s.rate = max(float64(s.rate*(1-s.alpha/2)), p.minRate)
+	s.increaseAt = now + p.increaseTimer
 	s.bytes, s.timed, s.counted = 0, 0, 0
 }
 
-// elapse catches up with both timers. Rises are lost where the flow may not have
+// note keeps a notification for the ends of the spans it came in. The first begins them;
+// alpha is 1 then, and only the rate knows of it.
+func (p *params) note(s *state, now units.Time) {
+	s.mustCut = true
+	if s.notified {
+		s.mustRise = true
+		return
+	}
+	s.notified = true
+	s.target = s.rate
+	s.alphaAt, s.cutAt, s.increaseAt = now+p.alphaTimer, now+p.cutInterval, units.Never
+}
+
+// elapse catches up with the timers. Rises are lost where the flow may not have
 // them.
 func (p *params) elapse(s *state, now units.Time, mayRise bool) {
 	if !s.notified {
 		return
 	}
+	if p.cutInterval > 0 && now >= s.cutAt {
+		at := s.cutAt
+		s.cutAt += units.Time(ran(now, at, p.cutInterval)) * p.cutInterval
+		if s.mustCut {
+			// At an instant of both, alpha is first.
+			p.run(s, at, mayRise)
+			p.cut(s, at)
+			s.mustCut = false
+		}
+	}
+	p.run(s, now, mayRise)
+}
+
+// run catches up with alpha's timer and that of increases.
+func (p *params) run(s *state, now units.Time, mayRise bool) {
 	if n := ran(now, s.alphaAt, p.alphaTimer); n > 0 {
-		s.alpha = float64(s.alpha * p.decay(n)) // equation 2, n times
 		s.alphaAt += units.Time(n) * p.alphaTimer
+		if s.mustRise {
+			s.alpha = p.raised(s.alpha)
+			s.mustRise = false
+			n--
+		}
+		s.alpha = float64(s.alpha * p.decay(n)) // equation 2, n times
 	}
 	if n := ran(now, s.increaseAt, p.increaseTimer); n > 0 {
 		s.increaseAt += units.Time(n) * p.increaseTimer
@@ -103,7 +158,7 @@ func ran(now, at, span units.Time) int64 {
 func (p *params) count(s *state, sent units.Bytes, mayRise bool) {
 	more := sent - s.sent
 	s.sent = sent
-	if !s.notified {
+	if !s.notified || p.byteCounter == 0 {
 		return
 	}
 	s.bytes += max(more, 0)
@@ -134,6 +189,9 @@ func (p *params) rise(s *state, mine *int, other int, n int64) {
 }
 
 func (p *params) step(mine, other int) float64 {
+	if p.byteCounter == 0 {
+		other = mine
+	}
 	if min(mine, other) > p.recovery {
 		return p.hyper
 	}
@@ -174,8 +232,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.MinRate > env.LineRate {
 		return nil, field.Bad("dcqcn", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.
@@ -186,6 +243,7 @@ func start(c Config, env cc.Env) engine {
 			g: c.G, alphaTimer: c.AlphaTimer, increaseTimer: c.IncreaseTimer, byteCounter: c.ByteCounter,
 			recovery: c.FastRecovery, additive: float64(c.AdditiveIncrease), hyper: float64(c.HyperIncrease),
 			minRate: float64(c.MinRate), maxRate: line,
+			cutInterval: c.CutInterval, keepTarget: c.KeepTarget, marks: c.Marks,
 		},
 		// Section 3.1: a flow starts at the line rate. Alpha is 1, so that the first
 		// notification halves it.
@@ -208,6 +266,9 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	mayRise := !a.AppLimited && a.RTT > 0
 	e.p.elapse(&e.s, a.Now, mayRise)
 	e.p.count(&e.s, a.Sent, mayRise)
+	if e.p.marks && a.ECN {
+		e.p.notify(&e.s, a.Now)
+	}
 	return e.set()
 }
 
@@ -220,6 +281,9 @@ func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
 
 // OnCNP catches up with the timers, and then cuts the rate.
 func (e *engine) OnCNP(now units.Time) cc.Control {
+	if e.p.marks {
+		return e.control
+	}
 	e.p.elapse(&e.s, now, true)
 	e.p.notify(&e.s, now)
 	return e.set()
@@ -228,6 +292,7 @@ func (e *engine) OnCNP(now units.Time) cc.Control {
 // SetBack implements cc.Timed.
 func (e *engine) SetBack(by units.Time) {
 	e.s.alphaAt, e.s.increaseAt = e.s.alphaAt.SetBack(by), e.s.increaseAt.SetBack(by)
+	e.s.cutAt = e.s.cutAt.SetBack(by)
 }
 
 // Bounds implements cc.Bounded.

@@ -32,6 +32,7 @@ func TestConforms(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"default":       func(*Config) {},
 		"with a window": func(c *Config) { c.Window = true },
+		"artefact":      func(c *Config) { *c = ArtefactConfig() },
 		"other stages":  func(c *Config) { c.FastRecovery, c.ByteCounter, c.IncreaseTimer = 0, units.KB, 300*us },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,6 +232,65 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// The form of HPCC's and PowerTCP's simulations: marks on acknowledgements count; a cut comes
+// at the end of a span of 4 us in which there was one, alpha moves at the end of each
+// microsecond by whether there was one, and a cut that follows another without a rise keeps
+// the target.
+func TestCutsAndAlphaByTheirTimers(t *testing.T) {
+	c := ArtefactConfig()
+	c.G = 0.25
+	e := mustNew(t, c)
+	ack := func(now units.Time, ecn bool) float64 {
+		return float64(e.OnAck(&cc.Ack{Now: now, RTT: 5 * us, ECN: ecn}).Rate)
+	}
+	const start = 100 * us
+	if e.OnCNP(us); e.Control().Rate != 40*units.Gbps {
+		t.Fatalf("a notification counts: %v", e.Control().Rate)
+	}
+	if got := ack(start, true); got != 40e9 {
+		t.Fatalf("the first mark cuts at once, to %v", got)
+	}
+	if got := ack(start+4*us-1, false); got != 40e9 {
+		t.Fatalf("the rate is %v before the span ends", got)
+	}
+	// The first mark sets alpha to 1 and does not raise it: it falls four times.
+	alpha := math.Pow(0.75, 4)
+	rate := 40e9 * (1 - alpha/2)
+	if got := ack(start+4*us, false); !near(got, rate) || e.s.target != 40e9 {
+		t.Fatalf("the rate is %v, want %v; the target %v", got, rate, e.s.target)
+	}
+	// No mark, no cut. Then one in the third span, seen late, and alpha rises once.
+	ack(start+8*us, false)
+	ack(start+9*us+us/2, true)
+	alpha *= math.Pow(0.75, 5)                // to 9 us
+	alpha = (0.75*alpha + 0.25) * 0.75 * 0.75 // to 12
+	rate *= 1 - alpha/2
+	if got := ack(start+30*us, false); !near(got, rate) || e.s.target != 40e9 {
+		t.Fatalf("the rate is %v, want %v; the target %v, which no rise has come before", got, rate, e.s.target)
+	}
+	// The timer of 900 us began with that cut, at 12 us: half of the way, then 50 Mbps more,
+	// then 100, the timer alone deciding.
+	rate = (rate + 40e9) / 2
+	if got := ack(start+912*us, false); !near(got, rate) {
+		t.Fatalf("after a rise the rate is %v, want %v", got, rate)
+	}
+	e.s.target, e.s.rate = 10e9, 8e9
+	ack(start+1812*us, false)
+	if e.s.target != 10.05e9 {
+		t.Errorf("the second rise aims at %v", e.s.target)
+	}
+	ack(start+2712*us, false)
+	if e.s.target != 10.15e9 {
+		t.Errorf("the third rise aims at %v", e.s.target)
+	}
+	// A cut after a rise takes the rate before it for target.
+	ack(start+2713*us, true)
+	before := e.s.rate
+	if ack(start+2720*us, false); e.s.target != before || e.s.rate >= before {
+		t.Errorf("after a cut of %v the target is %v", before, e.s.target)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	enginetest.Tags(t, Config{})
 	enginetest.Accepts(t, DefaultConfig, func(c *Config) { c.G, c.FastRecovery, c.Window = 1, 0, true })
@@ -241,7 +301,8 @@ func TestValidate(t *testing.T) {
 	refuses("dcqcn: g is .* choose", func(c *Config) { c.G = 0 }, func(c *Config) { c.G = 1.1 }, func(c *Config) { c.G = math.NaN() })
 	refuses("dcqcn: alpha_timer is .* choose", func(c *Config) { c.AlphaTimer = 0 }, func(c *Config) { c.AlphaTimer = units.Never })
 	refuses("dcqcn: increase_timer is .* choose", func(c *Config) { c.IncreaseTimer = 0 }, func(c *Config) { c.IncreaseTimer = units.Never })
-	refuses("dcqcn: byte_counter is .* choose", func(c *Config) { c.ByteCounter = 0 })
+	refuses("dcqcn: cut_interval is .* choose", func(c *Config) { c.CutInterval = 1 }, func(c *Config) { c.CutInterval = units.Never })
+	refuses("dcqcn: byte_counter is .* choose", func(c *Config) { c.ByteCounter = 1 })
 	refuses("dcqcn: fast_recovery is .* choose", func(c *Config) { c.FastRecovery = -1 }, func(c *Config) { c.FastRecovery = 1001 })
 	refuses("dcqcn: additive_increase is .* choose", func(c *Config) { c.AdditiveIncrease = 0 })
 	refuses("dcqcn: hyper_increase is .* choose", func(c *Config) { c.HyperIncrease = -1 })

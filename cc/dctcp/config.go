@@ -1,6 +1,10 @@
 package dctcp
 
-import "github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+import (
+	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // Config is DCTCP's parameters. Sections are the paper's.
 type Config struct {
@@ -18,17 +22,39 @@ type Config struct {
 	// MinCwnd is the least window that marks and losses leave, in packets, from 1. A
 	// timeout leaves one packet.
 	MinCwnd float64 `yaml:"min_cwnd" eg:"1"`
+
+	// RateStep, if not 0, makes DCTCP a rate in place of a window, which begins at the
+	// line rate and rises by so much each round trip without a cut, as public simulations
+	// of RDMA have it. InitialCwnd and MinCwnd mean nothing then.
+	RateStep units.Rate `yaml:"rate_step" eg:"1Gbps"`
+	// MinRate is the least such rate.
+	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/dctcp.md gives the source
 // of.
 func DefaultConfig() Config {
-	return Config{G: 1.0 / 16, InitialAlpha: 1, MinCwnd: 2}
+	return Config{G: 1.0 / 16, InitialAlpha: 1, MinCwnd: 2, MinRate: 100 * units.Mbps}
+}
+
+// ArtefactConfig returns the parameters of PowerTCP's public simulation.
+func ArtefactConfig() Config {
+	c := DefaultConfig()
+	c.G, c.RateStep = 1.0/256, units.Gbps
+	return c
 }
 
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
-func (c Config) Validate() error { return c.law().Validate("dctcp") }
+func (c Config) Validate() error {
+	switch {
+	case c.RateStep < 0:
+		return field.Bad("dctcp", "rate_step", c.RateStep, "choose a positive rate, such as 1Gbps, or 0 for a window")
+	case c.MinRate <= 0:
+		return field.Bad("dctcp", "min_rate", c.MinRate, "choose a positive rate; a flow without one would stop for good")
+	}
+	return c.law().Validate("dctcp")
+}
 
 func (c Config) law() dctcplaw.Params {
 	return dctcplaw.Params{G: c.G, InitialAlpha: c.InitialAlpha, InitialCwnd: c.InitialCwnd, MinCwnd: c.MinCwnd}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -14,11 +15,14 @@ func init() {
 		Summary: "TCP-like window, cut by the share of packets that are marked; needs ECN",
 		Source:  "Alizadeh et al., SIGCOMM 2010, section 3.3; RFC 8257",
 		ECN:     true,
+		Sets:    []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, HandleAckDctcp", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 
 type engine struct {
 	w       dctcplaw.Window
+	p       paced // in its place if paces
+	paces   bool
 	control cc.Control
 }
 
@@ -30,13 +34,16 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("dctcp: %w", err)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.
 func start(c Config, env cc.Env) engine {
 	w := dctcplaw.New(c.law(), env.MTU)
+	if c.RateStep > 0 {
+		p := newPaced(c, env)
+		return engine{w: w, p: p, paces: true, control: p.control()}
+	}
 	return engine{w: w, control: cc.Control{Rate: env.LineRate, Window: w.Bytes()}}
 }
 
@@ -47,18 +54,29 @@ func (e *engine) set() cc.Control {
 
 // OnAck counts marks, cuts the window for one, and else lets it grow.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	if e.paces {
+		e.p.ack(a)
+		e.control = e.p.control()
+		return e.control
+	}
 	e.w.Ack(a, false)
 	return e.set()
 }
 
-// OnLoss halves the window, once a window of data.
+// OnLoss halves the window, once a window of data. A rate stays.
 func (e *engine) OnLoss(units.Time) cc.Control {
+	if e.paces {
+		return e.control
+	}
 	e.w.Loss()
 	return e.set()
 }
 
-// OnTimeout starts again from one packet.
+// OnTimeout starts again from one packet. A rate stays.
 func (e *engine) OnTimeout(units.Time) cc.Control {
+	if e.paces {
+		return e.control
+	}
 	e.w.Timeout()
 	return e.set()
 }
@@ -66,5 +84,5 @@ func (e *engine) OnTimeout(units.Time) cc.Control {
 // OnCNP changes nothing: acknowledgements carry the marks.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
-// Control returns the window that holds; the rate is the line's.
+// Control returns the window that holds; the rate is the line's, or with RateStep its own.
 func (e *engine) Control() cc.Control { return e.control }

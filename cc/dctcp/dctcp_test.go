@@ -18,13 +18,19 @@ func TestConforms(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"default":    func(*Config) {},
 		"one packet": func(c *Config) { c.InitialCwnd, c.MinCwnd = 1, 1 },
+		"artefact":   func(c *Config) { *c = ArtefactConfig() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
 			change(&c)
 			enginetest.Conform(t, enginetest.Subject{
-				New:     func(env cc.Env) (cc.Engine, error) { return New(c, env) },
-				MinRate: func(env cc.Env) units.Rate { return env.LineRate },
+				New: func(env cc.Env) (cc.Engine, error) { return New(c, env) },
+				MinRate: func(env cc.Env) units.Rate {
+					if c.RateStep > 0 {
+						return min(c.MinRate, env.LineRate)
+					}
+					return env.LineRate
+				},
 			})
 		})
 	}
@@ -62,12 +68,53 @@ func TestValidate(t *testing.T) {
 		enginetest.Refuses(t, DefaultConfig, want, changes...)
 	}
 	nan, inf := math.NaN(), math.Inf(1)
+	refuses("dctcp: rate_step is .* choose", func(c *Config) { c.RateStep = -1 })
+	refuses("dctcp: min_rate is .* choose", func(c *Config) { c.MinRate = 0 })
 	refuses("dctcp: g is .* choose", func(c *Config) { c.G = 0 }, func(c *Config) { c.G = 1.1 }, func(c *Config) { c.G = nan })
 	refuses("dctcp: initial_alpha is .* choose", func(c *Config) { c.InitialAlpha = -1 }, func(c *Config) { c.InitialAlpha = 2 }, func(c *Config) { c.InitialAlpha = nan })
 	refuses("dctcp: initial_cwnd is .* choose", func(c *Config) { c.InitialCwnd = 0.5 }, func(c *Config) { c.InitialCwnd = inf }, func(c *Config) { c.InitialCwnd = nan })
 	refuses("dctcp: min_cwnd is .* choose", func(c *Config) { c.MinCwnd = 0 }, func(c *Config) { c.MinCwnd = inf }, func(c *Config) { c.MinCwnd = nan })
 	if _, err := New(Config{}, testEnv); err == nil {
 		t.Error("New accepted a configuration that Validate refuses")
+	}
+}
+
+// A rate in place of the window, as HPCC's and PowerTCP's simulations have it: the line's at
+// first; a mark takes half of alpha, once a round trip; a round trip without a cut adds a step;
+// alpha moves once a round trip by the share of packets that were marked.
+func TestRate(t *testing.T) {
+	c := ArtefactConfig()
+	c.G = 0.5
+	e, err := New(c, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acked, sent := units.Bytes(0), units.Bytes(10_000)
+	ack := func(ecn bool, want units.Rate) {
+		t.Helper()
+		acked += 1000
+		got := e.OnAck(&cc.Ack{RTT: 40 * us, Bytes: 1000, Packets: 1, Acked: acked, Sent: sent, ECN: ecn})
+		sent += 1000
+		// What the rate fills in 40 us; the last packet may begin below that.
+		if window := want.BytesIn(40*us) + 999; got != (cc.Control{Rate: want, Window: window}) {
+			t.Fatalf("at %v: %+v, want %v and a window of %v", acked, got, want, window)
+		}
+	}
+	const gbps = units.Gbps
+	ack(true, 5*gbps) // the first mark finds an alpha of 1
+	for range 9 {
+		ack(true, 5*gbps)
+	}
+	for range 10 {
+		ack(false, 6*gbps) // sent after the cut, in a round trip without one
+	}
+	// Ten packets were marked in the first round trip, of eleven that it counts. Of ten in
+	// the second that which ends it is marked; it cuts, and nothing rises then.
+	alpha := (1+10.0/11)/4 + 0.5/10
+	ack(true, units.Rate(6e9*(1-alpha/2)))
+	ack(true, units.Rate(6e9*(1-alpha/2)))
+	if e.OnLoss(us) != e.Control() || e.OnTimeout(us) != e.Control() {
+		t.Errorf("a loss or a timeout changed the rate to %v", e.Control().Rate)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
@@ -96,8 +97,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.MinRate > env.LineRate {
 		return nil, field.Bad("fast", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -81,8 +82,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		}
 		return nil, field.Bad("poseidon", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.

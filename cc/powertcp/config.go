@@ -35,6 +35,10 @@ type Config struct {
 	// after it was last set, and not with each: the limit under which section 5
 	// compares it with reTCP. Power is measured with each all the same.
 	OncePerRTT bool `yaml:"once_per_rtt" eg:"true"`
+	// FromRound sets the window by each acknowledgement from the window that the last
+	// round trip ended with, as HPCC does and the authors' simulator, and not from that
+	// under which the acknowledged packet was sent. Remember means nothing then.
+	FromRound bool `yaml:"from_round" eg:"true"`
 }
 
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has
@@ -46,7 +50,7 @@ func DefaultConfig() Config {
 // ArtefactConfig returns the parameters of the authors' public simulation, at 25 Gbps:
 // 150 Mbps are added there, whatever the rate.
 func ArtefactConfig() Config {
-	return Config{Gamma: 0.9, Flows: 25_000.0 / 150, Remember: 1, MinCurrent: 0.5, Eta: 0.95}
+	return Config{Gamma: 0.9, Flows: 25_000.0 / 150, Remember: 1, MinCurrent: 0.5, Eta: 0.95, FromRound: true}
 }
 
 // Validate reports the first field out of its range, by the name it has in a

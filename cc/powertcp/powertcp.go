@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -26,7 +27,8 @@ type state struct {
 	smooth float64 // normalised power, smoothed over tau
 
 	memory  memory      // of old windows (section 3.3)
-	updated units.Bytes // how much had been sent when the window was last set
+	updated units.Bytes // how much had been sent when the window was last set, or round was
+	round   float64     // the window that the last round trip ended with, with FromRound
 
 	prev   telemetry.Stack // records of the previous acknowledgement
 	primed bool            // prev is one
@@ -40,6 +42,7 @@ type params struct {
 	minCurrent  float64
 	remember    units.Bytes // times a round trip
 	oncePerRTT  bool
+	fromRound   bool
 }
 
 const bytesPerPicosecond = 1 / 8e12 // per bit per second
@@ -100,6 +103,10 @@ func window(cwnd, oldCwnd, power, gamma, beta float64) float64 {
 
 // next is NEWACK (lines 2 to 7).
 func (p *params) next(s *state, a *cc.Ack) {
+	if p.fromRound {
+		p.nextOfRound(s, a)
+		return
+	}
 	old := s.memory.recall(a.Acked)
 	if p.oncePerRTT {
 		old = s.Cwnd // all since the last update, and so what sets the next, was sent under it
@@ -115,6 +122,20 @@ func (p *params) next(s *state, a *cc.Ack) {
 	s.memory.remember(s.Cwnd, a.Acked, a.Sent, p.remember)
 }
 
+// nextOfRound is next with FromRound.
+func (p *params) nextOfRound(s *state, a *cc.Ack) {
+	if a.Path == nil || !p.normPower(s, a.Path) {
+		return
+	}
+	cwnd := s.Clamp(window(s.round, s.round, s.smooth/p.eta, p.gamma, p.beta))
+	if cwnd <= s.Cwnd || !a.AppLimited {
+		s.Cwnd = cwnd
+	}
+	if a.Acked > s.updated {
+		s.round, s.updated = s.Cwnd, a.Sent
+	}
+}
+
 type engine struct {
 	p params
 	state
@@ -128,8 +149,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("powertcp: %w", err)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.
@@ -137,13 +157,13 @@ func start(c Config, env cc.Env) engine {
 	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
 		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows, eta: c.Eta,
-		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember), oncePerRTT: c.OncePerRTT,
+		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember), oncePerRTT: c.OncePerRTT, fromRound: c.FromRound,
 	}
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
 	w := cwnd.NewBytes(env, p.beta, c.MaxWindow)
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	return engine{p: p, state: state{Bytes: w, smooth: 1, memory: memory{old: w.Cwnd}}}
+	return engine{p: p, state: state{Bytes: w, smooth: 1, memory: memory{old: w.Cwnd}, round: w.Cwnd}}
 }
 
 // OnAck updates the window from the records of the path.

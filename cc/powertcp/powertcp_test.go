@@ -30,7 +30,8 @@ func near(got, want, within float64) bool { return math.Abs(got-want) <= within*
 
 func TestConforms(t *testing.T) {
 	paper := func(c *Config) { c.MinCurrent, c.Remember = 0, 1 }
-	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "the paper's": paper} {
+	round := func(c *Config) { c.FromRound = true }
+	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "the paper's": paper, "from round": round} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
 			change(&c)
@@ -501,5 +502,35 @@ func TestOncePerRTT(t *testing.T) {
 	}
 	if changes < 3 || changes > 8 {
 		t.Errorf("the window changed %d times in eight round trips", changes)
+	}
+}
+
+// With FromRound each acknowledgement sets the window, all of a round trip from the window
+// that the one before ended with: equation 7 has that for both of its windows.
+func TestFromRound(t *testing.T) {
+	c := ArtefactConfig()
+	e := mustNew(t, c, testEnv)
+	const bdp = 62_500.0
+	beta := bdp / c.Flows
+	h := telemetry.Hop{Rate: 25 * units.Gbps, QLen: 62_500}
+	smooth, round, ended := 1.0, bdp, units.Bytes(0)
+	for i := range 40 { // ten acknowledgements a round trip
+		h.Time += 2 * us
+		h.TxBytes += 6250
+		path := telemetry.Stack{}
+		path.Push(h)
+		sent := h.TxBytes + 62_500
+		got := e.OnAck(&cc.Ack{Path: &path, Acked: h.TxBytes, Sent: sent})
+		if i == 0 {
+			continue // nothing to compare with
+		}
+		smooth += (2 - smooth) / 10 // a queue of one more product: a power of two
+		want := 0.9*(round/(smooth/0.95)+beta) + 0.1*round
+		if h.TxBytes > ended {
+			round, ended = want, sent
+		}
+		if !near(e.Cwnd, want, 1e-3) || got != e.Control() {
+			t.Fatalf("acknowledgement %d: a window of %.0f, want %.0f", i, e.Cwnd, want)
+		}
 	}
 }

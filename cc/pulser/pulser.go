@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,8 +36,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("pulser: %w", err)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.

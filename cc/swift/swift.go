@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -52,11 +53,9 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		return nil, field.Bad("swift", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
 	if c.PLB {
-		e := startPathed(c, env)
-		return &e, nil
+		return cacheline.New(startPathed(c, env)), nil
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing, without PLB. The arguments

@@ -30,6 +30,14 @@ type Config struct {
 	// turns it off.
 	HAICount int `yaml:"hai_count" eg:"3"`
 	HAISteps int `yaml:"hai_steps" eg:"8"`
+	// HAIAny counts increases in a row in place of negative gradients, those below TLow
+	// too, and the larger step holds there too. PowerTCP's public simulation does so.
+	HAIAny bool `yaml:"hai_any" eg:"true"`
+
+	// PerRTT updates the rate once a round trip, by the completion of what was sent after
+	// the update before, and whole. Else each completion updates it by its share of a
+	// round trip (section 5). The simulations of HPCC and PowerTCP do so.
+	PerRTT bool `yaml:"per_rtt" eg:"true"`
 
 	// InitialRate is where a flow starts; zero is MaxRate. The paper gives
 	// none.
@@ -72,12 +80,11 @@ func DefaultConfig() Config {
 }
 
 // ArtefactConfig returns the parameters of PowerTCP's public simulation. Its sixth
-// increase in a row is the first one that is larger, and counts from any reason to
-// increase; it updates a rate once a round trip, where Ack.Scale does here.
+// increase in a row is the first one that is larger.
 func ArtefactConfig() Config {
 	c := DefaultConfig()
-	c.Alpha, c.Delta, c.HAICount, c.HAISteps = 0.875, 50*units.Mbps, 6, 2
-	c.MaxDecrease = 1
+	c.Alpha, c.Delta, c.HAICount, c.HAISteps, c.HAIAny = 0.875, 50*units.Mbps, 6, 2, true
+	c.MaxDecrease, c.PerRTT = 1, true
 	return c
 }
 

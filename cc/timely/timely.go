@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
@@ -21,11 +22,12 @@ func init() {
 
 // state is what a flow remembers between completions.
 type state struct {
-	rate    float64    // bits per second
-	prevRTT units.Time // of the previous completion
-	primed  bool       // prevRTT is one
-	rttDiff float64    // moving average of RTT differences, picoseconds
-	falling int        // negative gradients in a row
+	rate    float64     // bits per second
+	prevRTT units.Time  // of the previous completion
+	primed  bool        // prevRTT is one
+	rttDiff float64     // moving average of RTT differences, picoseconds
+	falling int         // negative gradients in a row, or with HAIAny increases
+	until   units.Bytes // sent at the latest update, with PerRTT
 }
 
 // params is a Config made ready: in the units of state, defaults resolved.
@@ -38,6 +40,7 @@ type params struct {
 	minRate, maxRate  float64 // bits per second
 	keep              float64 // least share of the rate that an update leaves
 	patched           bool
+	haiAny, perRTT    bool
 	patchedBeta, rRef float64 // rRef in picoseconds
 }
 
@@ -61,16 +64,27 @@ func (p *params) next(s *state, rtt units.Time, scale float64, mayRise bool) {
 
 	// Section 4.3: "negative for several consecutive completion times". The gradient,
 	// rttDiff over minRTT, has the sign of rttDiff.
-	if s.rttDiff < 0 {
+	rises := s.rttDiff < 0
+	if p.haiAny {
+		rises = rtt < p.tLow || rtt <= p.tHigh && s.rttDiff <= 0
+	}
+	if rises {
 		s.falling = min(s.falling+1, p.haiCount)
 	} else {
 		s.falling = 0
+	}
+	step := p.delta
+	if s.falling >= p.haiCount {
+		step = p.haiDelta
 	}
 
 	rate := s.rate
 	switch {
 	case rtt < p.tLow:
-		rate += float64(scale * p.delta)
+		if !p.haiAny {
+			step = p.delta
+		}
+		rate += float64(scale * step)
 	case rtt > p.tHigh:
 		// R (1 - beta (1 - Thigh/RTT)), section 4.3.
 		cut := p.beta * (1 - float64(p.tHigh)/float64(rtt))
@@ -82,10 +96,6 @@ func (p *params) next(s *state, rtt units.Time, scale float64, mayRise bool) {
 		cut := float64(p.patchedBeta*w) * off
 		rate = float64(scale*float64(p.delta*(1-w))) + float64(rate*(1-float64(scale*cut)))
 	case s.rttDiff <= 0:
-		step := p.delta
-		if s.falling >= p.haiCount {
-			step = p.haiDelta
-		}
 		rate += float64(scale * step)
 	default:
 		// R (1 - beta gradient): negative for a gradient above 1/beta, which
@@ -130,8 +140,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if maxRate := orDefault(c.MaxRate, env.LineRate); c.MinRate > maxRate {
 		return nil, field.Bad("timely", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
-	e := start(c, env)
-	return &e, nil
+	return cacheline.New(start(c, env)), nil
 }
 
 // start returns the state of a flow that has sent nothing. The arguments are valid.
@@ -143,7 +152,8 @@ func start(c Config, env cc.Env) engine {
 		beta: c.Beta, alpha: c.weight(),
 		minRTT:  float64(c.MinRTT),
 		minRate: float64(c.MinRate), maxRate: float64(maxRate),
-		keep:    1 - c.MaxDecrease,
+		keep:   1 - c.MaxDecrease,
+		haiAny: c.HAIAny, perRTT: c.PerRTT,
 		patched: c.Patched, patchedBeta: c.PatchedBeta, rRef: float64(c.RTTRef),
 	}
 	if c.MinRTT == 0 {
@@ -169,7 +179,20 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	if a.RTT <= 0 && a.NetRTT <= 0 {
 		return e.control // no sample
 	}
-	e.p.next(&e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
+	scale := a.Scale
+	if e.p.perRTT {
+		if a.Acked <= e.s.until {
+			return e.control
+		}
+		first := e.s.until == 0
+		e.s.until = a.Sent
+		if scale = 1; first {
+			// Nothing to compare with: the simulations change nothing.
+			e.s.prevRTT, e.s.primed = max(a.NetRTT, 0), true
+			return e.control
+		}
+	}
+	e.p.next(&e.s, max(a.NetRTT, 0), scale, !a.AppLimited)
 	e.control.Rate = units.Rate(detmath.Int64(e.s.rate))
 	return e.control
 }

@@ -37,7 +37,8 @@ func feed(e cc.Engine, rtts ...units.Time) units.Rate {
 func TestConforms(t *testing.T) {
 	whole := func(c *Config) { c.MaxDecrease = 1 }
 	patched := func(c *Config) { c.Patched = true }
-	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "unbounded": whole, "patched": patched} {
+	artefact := func(c *Config) { *c = ArtefactConfig() }
+	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "unbounded": whole, "patched": patched, "artefact": artefact} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
 			change(&c)
@@ -415,4 +416,36 @@ func TestConstantRoundTripsLetTheRateRise(t *testing.T) {
 	if after := feed(e, 300*us); after <= before {
 		t.Errorf("after a hundred equal round trips more %v are allowed, and %v before them", after, before)
 	}
+}
+
+// A rate that changes once a round trip, as in HPCC's and PowerTCP's simulations: by the
+// first acknowledgement of what was sent after the change before, and by the whole step; the
+// first round trip has nothing to compare with. Increases in a row count whatever their
+// reason, and the larger step holds below Tlow, too.
+func TestPerRTT(t *testing.T) {
+	c := ArtefactConfig()
+	c.InitialRate = units.Gbps
+	e := mustNew(t, c, testEnv)
+	rate := 1e9
+	acked, sent := units.Bytes(0), units.Bytes(10_000)
+	// round acknowledges ten packets, which the first decides about.
+	round := func(rtt units.Time, want float64) {
+		t.Helper()
+		for range 10 {
+			acked += 1000
+			got := e.OnAck(&cc.Ack{RTT: rtt, NetRTT: rtt, Scale: 0.1, Bytes: 1000, Acked: acked, Sent: sent})
+			sent += 1000
+			if math.Abs(float64(got.Rate)-want) > 2 {
+				t.Fatalf("at %v of a round trip of %v the rate is %v, want %.0f", acked, rtt, got.Rate, want)
+			}
+		}
+		rate = want
+	}
+	round(30*us, rate)
+	for range 5 {
+		round(30*us, rate+50e6)
+	}
+	round(30*us, rate+100e6)
+	round(32*us, rate+100e6) // below Tlow although it rises
+	round(62*us, 100e6)      // a gradient of 1.32, above 1/beta: the least rate
 }

@@ -35,6 +35,7 @@ type (
 // life is what is known of a request under way.
 type life struct {
 	store, there, doorbell, fetch, wqe units.Time
+	timed                              units.Time // the end of the wait for its send time
 	firstAt                            units.Time // at the scheduler
 	packets                            []followedPacket
 	last                               followedPacket
@@ -88,6 +89,8 @@ func (v *lives) span(at int, s *nicmodel.Span) {
 		v.each(s, func(key requestKey) { v.known(key).fetch = s.End })
 	case s.Place == nicmodel.AtWQE:
 		v.each(s, func(key requestKey) { v.known(key).wqe = s.End })
+	case s.Place == nicmodel.AtSendTime:
+		v.each(s, func(key requestKey) { v.known(key).timed = s.End })
 	case s.Place == nicmodel.AtCQE && !s.Response:
 		v.known(requestKey{pair, s.Slot}).cqe = *s
 	case s.Place == nicmodel.AtCQEWrite && !s.Response:
@@ -249,7 +252,7 @@ func (l *life) parts() []lifePart {
 	p, a := &l.last, &l.answer
 	all := chain(l.store, l.visible, []lifePart{
 		{name: "doorbell store", to: l.there}, {name: "doorbell", to: l.doorbell}, {name: "wqe fetch", to: l.fetch}, {name: "wqe", to: l.wqe},
-		{name: "wait for the scheduler", to: l.firstAt}, {name: "packets before the last", to: p.scheduler}, {name: "scheduler", to: p.chosen},
+		{name: "wait for its send time", to: l.timed}, {name: "wait for the scheduler", to: l.firstAt}, {name: "packets before the last", to: p.scheduler}, {name: "scheduler", to: p.chosen},
 		{name: "payload fetch", to: p.fetched}, {name: "packetiser", to: p.packed}, {name: "wait for the wire", to: p.wire}, {name: "wire", to: p.sent},
 		{name: elsewhere, to: a.from, where: inNetwork}, {name: "receive", to: a.to}, {name: "cqe", to: l.cqe.End}, {name: "cqe write", to: l.visible},
 	})

@@ -5,3 +5,10 @@ TEXT ·Line(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	PREFETCHT0 (AX)
 	RET
+
+// func Beyond(p unsafe.Pointer, offset uintptr)
+TEXT ·Beyond(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	ADDQ offset+8(FP), AX
+	PREFETCHT0 (AX)
+	RET

@@ -5,3 +5,11 @@ TEXT ·Line(SB), NOSPLIT, $0-8
 	MOVD p+0(FP), R0
 	PRFM (R0), PLDL1KEEP
 	RET
+
+// func Beyond(p unsafe.Pointer, offset uintptr)
+TEXT ·Beyond(SB), NOSPLIT, $0-16
+	MOVD p+0(FP), R0
+	MOVD offset+8(FP), R1
+	ADD R1, R0
+	PRFM (R0), PLDL1KEEP
+	RET

@@ -8,3 +8,9 @@ import "unsafe"
 //
 //go:noescape
 func Line(p unsafe.Pointer)
+
+// Beyond brings near the cache line so many bytes behind p. That may lie outside what
+// p points into, where Go has no pointer to be.
+//
+//go:noescape
+func Beyond(p unsafe.Pointer, offset uintptr)

@@ -6,3 +6,6 @@ import "unsafe"
 
 // Line does nothing here.
 func Line(unsafe.Pointer) {}
+
+// Beyond does nothing here.
+func Beyond(unsafe.Pointer, uintptr) {}

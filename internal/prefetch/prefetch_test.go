@@ -11,6 +11,7 @@ func TestLine(t *testing.T) {
 	before := x
 	Line(unsafe.Pointer(&x))
 	Line(nil)
+	Beyond(unsafe.Pointer(&x), 1<<20)
 	if x != before {
 		t.Error("it has written")
 	}

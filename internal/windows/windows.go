@@ -28,7 +28,7 @@ func Run(e *des.Engine, n *fabric.Network, until units.Time) {
 		e.RunUntil(until)
 		return
 	}
-	c := newCrew(d, n.Lanes())
+	c := newCrew(n, d, n.Lanes())
 	defer c.dismiss()
 	e.RunUntil(e.Now())
 	for !e.Stopped() {
@@ -48,7 +48,9 @@ func Run(e *des.Engine, n *fabric.Network, until units.Time) {
 
 // crew is the workers of a run, the caller among them.
 type crew struct {
+	n       *fabric.Network
 	d       *fabric.Division
+	last    uint64 // events of the window before
 	workers int
 	shares  []share
 
@@ -81,8 +83,8 @@ const batches = 32
 // as the others take, which is microseconds.
 const spins = 4000
 
-func newCrew(d *fabric.Division, workers int) *crew {
-	c := &crew{d: d, workers: workers, shares: make([]share, workers)}
+func newCrew(n *fabric.Network, d *fabric.Division, workers int) *crew {
+	c := &crew{n: n, d: d, workers: workers, shares: make([]share, workers)}
 	for i, first := 0, 0; i < workers; i++ {
 		s := &c.shares[i]
 		s.first, s.last = first, d.Split(i+1, workers)
@@ -122,9 +124,20 @@ func (s *share) take(front bool) (first, last int, ok bool) {
 	}
 }
 
+// alone is how many events the window before had at most for the caller to run the next
+// one by itself: some 100 us of work. Less is soon done, and others that have no core just
+// then would be waited for much longer.
+var alone uint64 = 1000
+
 // run runs a window that has started.
 func (c *crew) run() {
 	if c.workers == 1 {
+		c.d.Run(0, 0, c.d.Nodes())
+		return
+	}
+	before := c.n.Events()
+	defer func() { c.last = c.n.Events() - before }()
+	if c.last < alone {
 		c.d.Run(0, 0, c.d.Nodes())
 		return
 	}

@@ -146,8 +146,10 @@ static int check_dcqcn(const struct sluice_dcqcn_config *c)
 		return bad_unit(e, SL_TIME, "alpha_timer", c->alpha_timer, "choose 100ns to 1s, such as 55us");
 	if (c->increase_timer < least || c->increase_timer > most)
 		return bad_unit(e, SL_TIME, "increase_timer", c->increase_timer, "choose 100ns to 1s, such as 55us");
-	if (c->byte_counter < 1000)
-		return bad_unit(e, SL_BYTES, "byte_counter", c->byte_counter, "choose 1KB or more, such as 10MB");
+	if (c->byte_counter != 0 && c->byte_counter < 1000)
+		return bad_unit(e, SL_BYTES, "byte_counter", c->byte_counter, "choose 1KB or more, such as 10MB, or 0 for none");
+	if (c->cut_interval != 0 && (c->cut_interval < least || c->cut_interval > most))
+		return bad_unit(e, SL_TIME, "cut_interval", c->cut_interval, "choose 100ns to 1s, such as 4us, or 0 for a cut at each notification");
 	if (c->fast_recovery < 0 || c->fast_recovery > 1000)
 		return bad_unit(e, SL_INT, "fast_recovery", c->fast_recovery, "choose 0 to 1000 rises, such as 5");
 	if (c->additive_increase <= 0)
@@ -170,6 +172,10 @@ static int check_windows(const char *e, double initial, double least)
 
 static int check_dctcp(const struct sluice_dctcp_config *c)
 {
+	if (c->rate_step < 0)
+		return bad_unit("dctcp", SL_RATE, "rate_step", c->rate_step, "choose a positive rate, such as 1Gbps, or 0 for a window");
+	if (c->min_rate <= 0)
+		return bad_unit("dctcp", SL_RATE, "min_rate", c->min_rate, "choose a positive rate; a flow without one would stop for good");
 	if (!(c->g > 0 && c->g <= 1))
 		return bad_float("dctcp", "g", c->g, "choose a number above 0 and up to 1, such as 0.0625");
 	if (!(c->initial_alpha >= 0 && c->initial_alpha <= 1))

@@ -45,12 +45,12 @@ enum {
 /* The counter and CLOCK_MONOTONIC at the same time, as nearly as can be had. */
 static void sample(uint64_t *ticks, int64_t *ns)
 {
-	uint64_t best = UINT64_MAX;
+	uint64_t best = 0;
 	for (int i = 0; i < 4; i++) {
 		uint64_t a = __rdtsc();
 		int64_t t = monotonic();
 		uint64_t b = __rdtsc();
-		if (b - a < best) {
+		if (i == 0 || b - a < best) {
 			best = b - a;
 			*ticks = a + (b - a) / 2;
 			*ns = t;

@@ -10,6 +10,9 @@ static const struct sl_key dcqcn_keys[] = {
 	{"additive_increase", SL_RATE, offsetof(struct sluice_dcqcn_config, additive_increase)},
 	{"hyper_increase", SL_RATE, offsetof(struct sluice_dcqcn_config, hyper_increase)},
 	{"min_rate", SL_RATE, offsetof(struct sluice_dcqcn_config, min_rate)},
+	{"cut_interval", SL_TIME, offsetof(struct sluice_dcqcn_config, cut_interval)},
+	{"keep_target", SL_BOOL, offsetof(struct sluice_dcqcn_config, keep_target)},
+	{"marks", SL_BOOL, offsetof(struct sluice_dcqcn_config, marks)},
 	{"window", SL_BOOL, offsetof(struct sluice_dcqcn_config, window)},
 };
 
@@ -18,6 +21,8 @@ static const struct sl_key dctcp_keys[] = {
 	{"initial_alpha", SL_FLOAT, offsetof(struct sluice_dctcp_config, initial_alpha)},
 	{"initial_cwnd", SL_FLOAT, offsetof(struct sluice_dctcp_config, initial_cwnd)},
 	{"min_cwnd", SL_FLOAT, offsetof(struct sluice_dctcp_config, min_cwnd)},
+	{"rate_step", SL_RATE, offsetof(struct sluice_dctcp_config, rate_step)},
+	{"min_rate", SL_RATE, offsetof(struct sluice_dctcp_config, min_rate)},
 };
 
 static const struct sl_key fast_keys[] = {
@@ -76,6 +81,8 @@ static const struct sl_key timely_keys[] = {
 	{"min_rtt", SL_TIME, offsetof(struct sluice_timely_config, min_rtt)},
 	{"hai_count", SL_INT, offsetof(struct sluice_timely_config, hai_count)},
 	{"hai_steps", SL_INT, offsetof(struct sluice_timely_config, hai_steps)},
+	{"hai_any", SL_BOOL, offsetof(struct sluice_timely_config, hai_any)},
+	{"per_rtt", SL_BOOL, offsetof(struct sluice_timely_config, per_rtt)},
 	{"initial_rate", SL_RATE, offsetof(struct sluice_timely_config, initial_rate)},
 	{"min_rate", SL_RATE, offsetof(struct sluice_timely_config, min_rate)},
 	{"max_rate", SL_RATE, offsetof(struct sluice_timely_config, max_rate)},
@@ -86,8 +93,8 @@ static const struct sl_key timely_keys[] = {
 };
 
 const struct sl_scheme sl_known_schemes[] = {
-	{"dcqcn", SLUICE_ENGINE_DCQCN, NULL, NULL, dcqcn_keys, 9},
-	{"dctcp", SLUICE_ENGINE_DCTCP, NULL, "ECN marks", dctcp_keys, 4},
+	{"dcqcn", SLUICE_ENGINE_DCQCN, NULL, NULL, dcqcn_keys, 12},
+	{"dctcp", SLUICE_ENGINE_DCTCP, NULL, "ECN marks", dctcp_keys, 6},
 	{"fast", SLUICE_ENGINE_FAST, NULL, NULL, fast_keys, 6},
 	{"homa", SLUICE_ENGINE_UNSET, "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely", NULL, NULL, 0},
 	{"hpcc", SLUICE_ENGINE_UNSET, "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely", NULL, NULL, 0},
@@ -100,7 +107,7 @@ const struct sl_scheme sl_known_schemes[] = {
 	{"retcp", SLUICE_ENGINE_RETCP, NULL, NULL, retcp_keys, 4},
 	{"swift", SLUICE_ENGINE_SWIFT, NULL, NULL, swift_keys, 17},
 	{"theta-powertcp", SLUICE_ENGINE_THETA_POWERTCP, NULL, NULL, theta_powertcp_keys, 8},
-	{"timely", SLUICE_ENGINE_TIMELY, NULL, NULL, timely_keys, 15},
+	{"timely", SLUICE_ENGINE_TIMELY, NULL, NULL, timely_keys, 17},
 };
 
 const size_t sl_known_schemes_n = 15;

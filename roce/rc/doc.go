@@ -26,7 +26,7 @@
 // [QP.Fresh] whether the packet is still wanted, and send it. Fetches may take their
 // time; packets leave in the order of the calls. On an unreliable connection, and for
 // datagrams, call [QP.Sent] for each packet when it has left. A SourceLocalInv is not
-// a packet: invalidate the key and go on. When a fetch fails, call [QP.FailSend] or
+// a packet: invalidate the key and go on; nor is a SourceBindMW. When a fetch fails, call [QP.FailSend] or
 // [QP.FailResponse]. A driver with a window of its own sets it by [QP.BoundInflight].
 // A driver that wants an early acknowledgement of a packet may set AckReq in the
 // header of any request.

@@ -29,6 +29,7 @@ const (
 	SourceRequest                // Payload bytes at Offset of the request in Slot
 	SourceMemory                 // Payload bytes at VA under RKey: a READ response
 	SourceLocalInv               // no packet at all: invalidate the key Header.Imm here and now
+	SourceBindMW                 // no packet at all: bind a memory window as the request in Slot says
 )
 
 // Descriptor is one packet to send.
@@ -36,7 +37,7 @@ type Descriptor struct {
 	Header  Header
 	Source  Source
 	Payload int    // bytes of payload that follow the headers
-	Slot    uint32 // SourceRequest, SourceLocalInv and all requests: the slot that PostSend returned
+	Slot    uint32 // SourceRequest, SourceLocalInv, SourceBindMW and all requests: the slot that PostSend returned
 	Offset  uint32 // SourceRequest and READ requests: where in the message the packet begins
 	VA      uint64 // SourceMemory
 	RKey    uint32 // SourceMemory

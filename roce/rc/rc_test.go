@@ -73,7 +73,7 @@ func TestPostErrors(t *testing.T) {
 		want string
 	}{
 		{Request{Op: ib.WRRDMAWrite, Length: 1<<31 + 1}, "at most 2^31"},
-		{Request{Op: 8}, "opcode"},
+		{Request{Op: 10}, "opcode"},
 		{Request{Op: 200}, "opcode"},
 	} {
 		if _, err := q.PostSend(&c.r); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -15,7 +15,7 @@ type wqe struct {
 	ssn      int64  // its number among those that are messages, from 1 (IBA 9.7.7.2)
 	rdBefore uint32 // how many READ requests and atomics were posted before it
 	kind     kind
-	issued   bool        // a local invalidate was handed out; a datagram has left
+	issued   bool        // a local invalidate or a bind was handed out; a datagram has left
 	status   ib.WCStatus // why it failed, if it did; others are flushed
 }
 
@@ -102,7 +102,7 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
 		w.kind, reliable = kindAtomic, true
 		w.Length = 8
-	case ib.WRLocalInv:
+	case ib.WRLocalInv, ib.WRBindMW:
 		w.kind = kindLocal
 		w.Length = 0
 		packets = 0
@@ -280,7 +280,7 @@ var requestOpcode = [16][4]ib.Opcode{
 
 // NextRequest describes the next request packet in d and counts it as sent now,
 // or returns false as PeekRequest does. Packets must be sent in the order of
-// the calls. After a SourceLocalInv there may be completions to poll.
+// the calls. After a SourceLocalInv or SourceBindMW there may be completions to poll.
 func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	w := q.sendable(now)
 	if w == nil {
@@ -293,6 +293,9 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	if w.kind == kindLocal {
 		*h = Header{PSN: wire(q.next), Imm: w.Imm}
 		d.Source, d.Payload, d.Offset, d.Expect = SourceLocalInv, 0, 0, 0
+		if w.Op == ib.WRBindMW {
+			d.Source = SourceBindMW
+		}
 		d.Last, d.Retransmit = true, false
 		w.issued = true
 		q.cur++
@@ -446,7 +449,7 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 
 // FailSend reports that the driver could not do its part for the request in slot:
 // fetch its payload (WCLocProtErr), place the data that a READ or atomic returned
-// (WCLocProtErr), or invalidate a key (WCMWBindErr). Earlier requests complete with
+// (WCLocProtErr), or invalidate a key or bind a window (WCMWBindErr). Earlier requests complete with
 // their own status. Then the request fails with the given status, and the queue
 // pair goes to Err, an unreliable one to SQE. A request that PollSend has gone past
 // can no longer fail.

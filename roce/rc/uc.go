@@ -108,7 +108,7 @@ func (q *QP) failUnreliable(status ib.WCStatus, eff *Effects) {
 // are ignored.
 func (q *QP) Sent(d *Descriptor, eff *Effects) {
 	eff.reset()
-	if !q.unreliable() || q.state == ib.Err || d.Source == SourceLocalInv || !q.Fresh(d) {
+	if !q.unreliable() || q.state == ib.Err || d.Source == SourceLocalInv || d.Source == SourceBindMW || !q.Fresh(d) {
 		return
 	}
 	q.inflight -= int64(d.Payload)

@@ -54,7 +54,7 @@ type flowSource interface {
 
 // flow returns a flow of the workload with what all of its flows share.
 func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Flow {
-	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation, Class: w.class()}
+	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation, Class: w.class(), Function: w.Function, Every: w.Every}
 	if size != Unlimited {
 		f.Size = units.Bytes(size)
 	} else if w.Stop > 0 {

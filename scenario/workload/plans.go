@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // Plans is the workloads of a scenario, checked against a network: what makes their
@@ -66,6 +67,9 @@ func (w *Workload) check(d *tree.Document, path string) {
 	if w.Priority != nil && (*w.Priority < 0 || *w.Priority >= fabric.MaxPriorities) {
 		d.Fail(path+".priority", "is %d: choose 0 to %d", *w.Priority, fabric.MaxPriorities-1)
 	}
+	if w.Every < 0 || w.Every > units.Second {
+		d.Fail(path+".every", "is %v: choose a span of up to 1s, or 0 for no send times", w.Every)
+	}
 	if w.Jitter < 0 {
 		d.Fail(path+".jitter", "is %v: choose a span of 0 or more", w.Jitter)
 	}
@@ -112,7 +116,7 @@ func (p *Plans) Traffic(seed uint64) []*Traffic {
 			t := &Traffic{Workload: i, Start: one.w.Start, machine: one.make(p.stream(i, seed))}
 			t.class, t.conns = one.w.class(), t.machine.connections()
 			for j := range t.conns {
-				t.conns[j].Class = t.class
+				t.conns[j].Class, t.conns[j].Function = t.class, one.w.Function
 			}
 			all = append(all, t)
 		}

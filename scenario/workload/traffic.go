@@ -42,6 +42,8 @@ type Conn struct {
 	Notify bool
 	// Class is one more than the priority of the data packets; 0 is the NIC's.
 	Class int
+	// Function is that of the NICs at both ends.
+	Function int
 	// Share says that the connection sends all it can, and so has a share of the
 	// network that may be fair or not.
 	Share bool

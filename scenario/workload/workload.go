@@ -22,6 +22,11 @@ type Workload struct {
 	Label string `yaml:"label" eg:"victim"`
 	// Priority of the data packets, 0 to 7; if left out, `nic.priority`.
 	Priority *int `yaml:"priority" eg:"5"`
+	// The function of both ends' NICs to which its queue pairs belong, by its place in `nic.with.functions`.
+	Function int `yaml:"function" eg:"0"`
+	// A flow's messages have send times, so far apart: the NIC lets each leave no earlier, counted from the flow's start. 0 is no
+	// send times. The NIC has to schedule by time (`nic.with.send_time`).
+	Every units.Time `yaml:"every" eg:"5us"`
 	// Size of the messages that make up a flow; the last one may be smaller. 0 is
 	// one message a flow, and 1MiB for flows without end.
 	Message units.Bytes `yaml:"message" eg:"64KiB"`
@@ -161,6 +166,10 @@ type Flow struct {
 	Operation Operation
 	// Class is one more than the priority of the data packets; 0 is the NIC's.
 	Class int
+	// Function is that of the NICs at both ends.
+	Function int
+	// Every is the time between the send times of messages, 0 for none.
+	Every units.Time
 }
 
 // MaxMessage is the largest message of RC (IBA 9.7.7): 2^31 bytes. A flow of one

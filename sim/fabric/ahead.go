@@ -74,8 +74,8 @@ func (n *Network) foreseeMore(d *Division, node int) {
 // foreseeEntry prefetches the memory for a packet that will be taken soon: that of
 // the entries after it, and that of its next record.
 func (n *Network) foreseeEntry(e *entry) {
-	const after = 64 // bytes: two entries
-	prefetch.Line(unsafe.Add(unsafe.Pointer(e), after))
+	const after = 64                          // bytes: two entries
+	prefetch.Beyond(unsafe.Pointer(e), after) // which may be behind the last chunk
 	if tel := e.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
 		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.handle())[tel&recordsMask>>recordsShift&7]))
 	}

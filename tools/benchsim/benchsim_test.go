@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 )
 
 // Flows of a connection matrix give the hops that their paths and packets say,
@@ -16,14 +21,10 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(file, []byte("Nodes 16\nConnections 3\n0->1 id 1 start 0 size 10000\n4->6 id 2 start 0 size 20000\n8->2 id 3 start 1000000 size 2500\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := named("incast10x10")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, engine := range []string{"none", "powertcp"} {
 		var first *result
 		for range 2 {
-			r, err := run(w, options{Engine: engine, MTU: 1000, File: file}, "")
+			r, err := run("incast10x10", options{Engine: engine, MTU: 1000, File: file}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,18 +40,48 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestWorkloadsLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: 8192 hosts take a moment")
-	}
-	for _, w := range standard {
-		s, err := w.load(options{Engine: "none", MTU: 1000})
-		if err != nil {
-			t.Errorf("%s: %v", w.Name, err)
-			continue
+// The built-in scenarios have the flows of the connection matrices that htsim is given.
+func TestMatrices(t *testing.T) {
+	for _, name := range []string{"incast10x10", "incast255", "perm128"} {
+		opt := options{Engine: "none", MTU: 1000}
+		flows := func() (all []workload.Flow) {
+			s, err := load(name, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := s.Flows(1).Next
+			for f, ok := next(); ok; f, ok = next() {
+				f.Message = 0
+				all = append(all, f)
+			}
+			return all
 		}
-		if hosts := s.Graph().Hosts(); !strings.Contains(w.Name, "8192") && hosts > 1024 || hosts < 16 {
-			t.Errorf("%s has %d hosts", w.Name, hosts)
+		built := flows()
+		opt.File = filepath.Join("workloads", name+".cm")
+		if matrix := flows(); len(built) < 10 || fmt.Sprint(built) != fmt.Sprint(matrix) {
+			t.Errorf("%s: flows %v\nof the matrix %v", name, built, matrix)
+		}
+	}
+}
+
+// A run of sluice's makes the hops of this tool's, which measures nothing.
+func TestLikeSluiceRun(t *testing.T) {
+	opt := options{Engine: "none", MTU: 1000, Workers: 1}
+	ours, err := run("incast10x10", opt, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenario.Load("incast10x10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for workers := 1; workers <= 2; workers++ {
+		r, err := bench.Run(s, bench.Options{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one := r.Systems[0]; one.PacketHops != ours.Hops || float64(one.SimS) != ours.SimS || one.Undivided != "" {
+			t.Errorf("%d workers: %d hops in %v s, want %d in %v; undivided: %q", workers, one.PacketHops, one.SimS, ours.Hops, ours.SimS, one.Undivided)
 		}
 	}
 }

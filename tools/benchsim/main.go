@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/scenario"
 )
 
 func main() {
@@ -35,11 +37,10 @@ func command(args []string, out io.Writer) error {
 		return err
 	}
 	if *one != "" {
-		w, err := named(*one)
-		if err != nil {
+		if err := known(*one); err != nil {
 			return err
 		}
-		r, err := run(w, opt, *profile)
+		r, err := run(*one, opt, *profile)
 		if err != nil {
 			return err
 		}
@@ -51,13 +52,12 @@ func command(args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%-14s %-8s %6s %10s %10s %6s %7s %7s %6s %6s\n", "workload", "engine", "hosts", "hops", "events", "ev/hop", "CPU s", "wall s", "MiB", "Mhop/s")
 	for _, name := range list {
-		w, err := named(name)
-		if err != nil {
+		if err := known(name); err != nil {
 			return err
 		}
 		var ours, theirs []*result
 		for range max(*rounds, 1) {
-			r, err := child(w, opt)
+			r, err := child(name, opt)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -79,15 +79,11 @@ func command(args []string, out io.Writer) error {
 	return nil
 }
 
-func named(name string) (benchmark, error) {
-	var all []string
-	for _, w := range standard {
-		if w.Name == name {
-			return w, nil
-		}
-		all = append(all, w.Name)
+func known(name string) error {
+	if !slices.Contains(scenario.Speeds(), name) {
+		return fmt.Errorf("unknown workload %q, expected one of %s", name, strings.Join(scenario.Speeds(), ", "))
 	}
-	return benchmark{}, fmt.Errorf("unknown workload %q, expected one of %s", name, strings.Join(all, ", "))
+	return nil
 }
 
 func median(rs []*result) *result {
@@ -113,12 +109,12 @@ func show(out io.Writer, r *result) {
 }
 
 // child runs a workload in a process of its own, so that its memory is its own.
-func child(w benchmark, opt options) (*result, error) {
+func child(name string, opt options) (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := exec.Command(self, "-one", w.Name, "-engine", opt.Engine, "-mtu", fmt.Sprint(opt.MTU), "-flows", opt.File, "-workers", fmt.Sprint(opt.Workers))
+	c := exec.Command(self, "-one", name, "-engine", opt.Engine, "-mtu", fmt.Sprint(opt.MTU), "-flows", opt.File, "-workers", fmt.Sprint(opt.Workers))
 	c.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, opt.Workers)))
 	c.Stderr = os.Stderr
 	text, err := c.Output()

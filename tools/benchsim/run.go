@@ -32,9 +32,9 @@ type result struct {
 }
 
 // run simulates one workload in this process.
-func run(w benchmark, opt options, profile string) (*result, error) {
+func run(name string, opt options, profile string) (*result, error) {
 	start := time.Now()
-	s, err := w.load(opt)
+	s, err := load(name, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func run(w benchmark, opt options, profile string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{Workload: w.Name, Engine: opt.Engine, Hosts: s.Graph().Hosts(), SetupS: cpu()}
+	r := &result{Workload: name, Engine: opt.Engine, Hosts: s.Graph().Hosts(), SetupS: cpu()}
 	if profile != "" {
 		f, err := os.Create(profile)
 		if err != nil {

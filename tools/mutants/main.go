@@ -195,6 +195,7 @@ func matches(list string, values ...string) bool {
 var besides = map[string][]string{
 	"transport": {"./verbs/softroce/internal/endpoint"},
 	"shim":      {"./verbs/paced/internal/core", "./verbs/paced"},
+	"shards":    {"./verbs/paced"},
 }
 
 // testsOf returns the packages whose tests judge a planted fault, its own first.

@@ -24,6 +24,7 @@ var over = map[string][]string{
 	"transport": {"-provider soft", "-provider sim", "-provider soft -shim timely"},
 	"endpoint":  {"-provider soft", "-provider soft -shim timely"},
 	"shim":      {"-provider soft -shim timely", "-provider sim -shim timely"},
+	"shards":    {"-provider soft -shim timely", "-provider sim -shim timely"},
 	"cm":        {"-provider soft", "-provider soft -shim timely"},
 }
 

@@ -260,6 +260,8 @@ func (q *QP) fill(wrs []verbs.SendWR) (int, error) {
 			*(*uint32)(unsafe.Pointer(&to.imm)) = from.Imm
 		case ib.WRLocalInv:
 			*(*uint32)(unsafe.Pointer(&to.imm)) = from.Imm
+		case ib.WRBindMW:
+			return i, verbs.Errorf("post_send", q.object(), verbs.ErrNotSupported, "memory windows of libibverbs are not supported")
 		case ib.WRRDMAWrite, ib.WRSend, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
 		default:
 			return i, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v is no operation of a send queue", from.Opcode)

@@ -65,7 +65,7 @@ func TestMistakesGetErrors(t *testing.T) {
 	}
 	five := make([]verbs.SGE, 5)
 	for name, wr := range map[string]verbs.SendWR{
-		"opcode":  change(func(w *verbs.SendWR) { w.Opcode = 8 }),
+		"opcode":  change(func(w *verbs.SendWR) { w.Opcode = 10 }),
 		"opcode ": change(func(w *verbs.SendWR) { w.Opcode = 77 }),
 		"SGEs":    change(func(w *verbs.SendWR) { w.SGL = five }),
 		"inline":  change(func(w *verbs.SendWR) { w.SGL, w.Inline, w.Flags = nil, make([]byte, 129), verbs.SendInline }),

@@ -1,6 +1,8 @@
 package paced
 
 import (
+	"reflect"
+
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -15,4 +17,19 @@ func (q *QP) BelowSends() verbs.CQ { return q.sends.cq }
 func Nap(ch verbs.CompChannel) units.Time {
 	nap, _ := ch.(*channel).look()
 	return nap
+}
+
+// Memory is a piece of memory.
+type Memory struct{ From, Size uintptr }
+
+// Written returns what a thread writes for a segment of q, by name.
+func (q *QP) Written() map[string]Memory {
+	of := func(p any) Memory {
+		v := reflect.ValueOf(p)
+		return Memory{v.Pointer(), v.Type().Elem().Size()}
+	}
+	return map[string]Memory{
+		"queue pair": of(q), "CQ": of(q.cq), "send CQ": of(q.sends), "shard": of(q.shard),
+		"core": of(q.shard.core), "engine": of(q.core.Engine()),
+	}
 }

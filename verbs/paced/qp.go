@@ -21,25 +21,31 @@ import (
 // polled; one that is not signaled, until it has succeeded.
 type QP struct {
 	// First what each segment needs, close together: with many queue pairs, most
-	// of what a segment costs is fetching this. At more than 1792 bytes Go would
-	// give it 2048, and the same fields of all queue pairs would compete for a few
+	// of what a segment costs is fetching this. At more than 1784 bytes Go would
+	// give it 2048, header included, and the same fields of all queue pairs would compete for a few
 	// sets of a cache.
-	shard *shard
-	inner verbs.QP
-	sends *sendCQ // where the provider completes the segments
-	cq    *CQ     // where the application gets its completions
-	core  core.QP
+	shard    *shard
+	inner    verbs.QP
+	sends    *sendCQ                       // where the provider completes the segments
+	cq       *CQ                           // where the application gets its completions
+	watch    func(a *cc.Ack, c cc.Control) // nil if there is no watcher
+	drain    atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
+	tells    bool                          // the provider's queue pair tells something of a segment: one of abilities
+	reported bool                          // telemetry has something for the engine
+	core     core.QP
+	tally    tally
 
 	abilities
-	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
-	drain atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
-	tally tally
+	*settings
+}
 
+// settings are what no segment needs of a queue pair: elsewhere, so that it fits its size class.
+type settings struct {
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
 
 	going bool          // Close is at work
 	path  ib.StaticRate // which the shim gave the path, 0 for none; guarded by modifying
-	port  int32
+	port  int
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
 	recv  *CQ
@@ -73,6 +79,10 @@ type pd struct {
 	shim *Shim
 }
 
+// AllocMW implements verbs.WindowPD: the window is the provider's, and is bound by requests
+// on paced queue pairs as on others.
+func (p *pd) AllocMW(t ib.MWType) (verbs.MW, error) { return verbs.AllocMW(p.PD, t) }
+
 // CreateQP implements verbs.PD.
 func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	s := p.shim
@@ -98,13 +108,13 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		shard: x, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
+		shard: x, cq: send, settings: &settings{recv: recv, cap: a.Cap, port: 1, mtu: 1024},
 	}
 	if q.cap.MaxSendSGE == 0 {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	line := s.lineRate(int(q.port))
+	line := s.lineRate(q.port)
 	limit := s.cfg.Outstanding(line)
 	q.depth = min(max(q.cap.MaxSendWR, int((limit+s.cfg.Segment-1)/s.cfg.Segment)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
@@ -308,7 +318,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		q.path = q.keptRate(static)
 	}
 	if mask&verbs.AttrPort != 0 {
-		q.port = int32(a.Port)
+		q.port = a.Port
 	}
 	refused := from == ib.RTR && to == ib.RTS && q.shard.cfg.NICRate > 0 && q.hybrid() != nil
 

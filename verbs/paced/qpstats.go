@@ -67,6 +67,7 @@ func (q *QP) Stats(out *QPStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, failed := q.core.Finished()
+	q.tally.rtt.total()
 	*out = QPStats{
 		QPN: q.inner.Num(), State: q.core.State(),
 		Rate: q.core.Control().Rate, Outstanding: q.core.Outstanding(),

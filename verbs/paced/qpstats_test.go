@@ -30,7 +30,7 @@ func TestQPStats(t *testing.T) {
 			s.Messages != 1 || s.Failed != 0 || s.Segments != 7 || s.SegmentBytes != n || s.Outstanding != 0 {
 			t.Errorf("%+v", s)
 		}
-		if s.RTT.Count() != 7 || s.RTT.Quantile(1).Duration() < s.RTT.Sum/7 {
+		if s.RTT.Count() != 7 || s.RTT.Sum <= 0 || s.RTT.Quantile(1).Duration() < s.RTT.Sum/7 {
 			t.Errorf("%d round trips, the longest below %v, %v together", s.RTT.Count(), s.RTT.Quantile(1), s.RTT.Sum)
 		}
 		if len(s.Variables) != 3 || !slices.ContainsFunc(s.Variables, func(v paced.Variable) bool { return v.Name == "gradient" }) {

@@ -14,10 +14,9 @@ import (
 type RTTHistogram struct {
 	// Sum is the sum of all round trips. Each outstanding segment adds one second to
 	// it in each second. So it counts nanoseconds, which overflow after centuries,
-	// while picoseconds would overflow after days. The fractions are kept in the field
-	// after it.
+	// while picoseconds would overflow after days.
 	Sum    time.Duration
-	rest   units.Time // below a nanosecond
+	rest   units.Time // not yet in Sum, below a second; a part of a nanosecond after total
 	Counts [rttBuckets]uint64
 }
 
@@ -28,14 +27,21 @@ const (
 )
 
 func (h *RTTHistogram) add(rtt units.Time) {
-	h.rest += rtt
-	whole := h.rest / units.Nanosecond
-	h.Sum += time.Duration(whole)
-	h.rest -= whole * units.Nanosecond
+	if h.rest += rtt; h.rest >= units.Second {
+		h.total()
+	}
 	v := uint64(max(rtt, 1<<rttLeast))
 	octave := bits.Len64(v) - 1
 	i := (octave-rttLeast)<<2 | int(v>>(octave-2))&3
 	h.Counts[min(i, rttBuckets-1)]++
+}
+
+// total brings Sum up to date. It is not done with each round trip, which would take a
+// division.
+func (h *RTTHistogram) total() {
+	whole := h.rest / units.Nanosecond
+	h.Sum += time.Duration(whole)
+	h.rest -= whole * units.Nanosecond
 }
 
 // Bound is the upper end of bucket i; values in the bucket are below it.

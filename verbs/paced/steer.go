@@ -12,8 +12,6 @@ import (
 
 // abilities are what the provider's queue pair can do; nil where it cannot.
 type abilities struct {
-	tells     bool // any of what follows of a segment
-	reported  bool // telemetry has something for the engine
 	telemetry verbs.TelemetryQP
 	cnps      verbs.CNPQP
 	departs   verbs.SentTimestampQP
@@ -32,7 +30,7 @@ func (q *QP) prepare() {
 // start makes the engine of a queue pair that is about to send.
 func (q *QP) start() error {
 	s := q.shard
-	line := s.lineRate(int(q.port))
+	line := s.lineRate(q.port)
 	if line <= 0 {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
 	}
@@ -102,7 +100,7 @@ func (q *QP) staticRate(a *verbs.QPAttr, mask verbs.QPAttrMask) ib.StaticRate {
 		return 0
 	}
 	static := ib.StaticRateAtLeast(int64(rate))
-	port, err := q.shard.dev.Port(int(q.port))
+	port, err := q.shard.dev.Port(q.port)
 	if err != nil || static.BitsPerSecond() >= port.LinkRate {
 		return 0
 	}

@@ -181,9 +181,15 @@ func (d *Device) CounterAt(t units.Time) uint64 { return d.nic.ReadClock(t) }
 // Now implements verbs.Device.
 func (d *Device) Now() time.Duration { return d.NowPrecise().Duration() }
 
-// NowPrecise implements verbs.PreciseClock.
+// NowPrecise implements verbs.PreciseClock. Where applications use the device, any goroutine
+// may call it while they run: what scrapes their metrics does.
 func (d *Device) NowPrecise() units.Time {
-	now := d.world.engine.Now()
+	var now units.Time
+	if d.world.interactive {
+		now = d.world.actors.Now()
+	} else {
+		now = d.world.engine.Now()
+	}
 	if d.aheadAt == now {
 		return now + d.ahead
 	}
@@ -326,8 +332,54 @@ func (m *MR) Close() error {
 	if m.gone {
 		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrClosed, "the region was deregistered before")
 	}
+	if n := m.pd.dev.nic.Windows(m.region.Key); n > 0 {
+		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrBusy, "%d memory windows are bound to it", n)
+	}
 	// The peer may have had the key invalidated already.
 	m.pd.dev.nic.DeregMR(m.region.Key)
+	m.gone = true
+	m.pd.users--
+	return nil
+}
+
+// MW implements verbs.MW.
+type MW struct {
+	pd   *PD
+	kind ib.MWType
+	key  uint32 // the first
+	gone bool
+}
+
+// AllocMW implements verbs.WindowPD. A window's entry is always on the chip.
+func (p *PD) AllocMW(t ib.MWType) (verbs.MW, error) {
+	if p.gone {
+		return nil, verbs.Errorf("alloc_mw", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	key, err := p.dev.nic.AllocMW(p.num, t)
+	if err != nil {
+		return nil, verbs.Errorf("alloc_mw", p.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	p.users++
+	return &MW{pd: p, kind: t, key: key}, nil
+}
+
+// Type implements verbs.MW.
+func (m *MW) Type() ib.MWType { return m.kind }
+
+// RKey implements verbs.MW.
+func (m *MW) RKey() uint32 {
+	if m.gone {
+		return m.key
+	}
+	return m.pd.dev.nic.WindowKey(m.key)
+}
+
+// Close implements verbs.MW.
+func (m *MW) Close() error {
+	if m.gone {
+		return verbs.Errorf("dealloc_mw", m.pd.dev.name, verbs.ErrClosed, "the window was deallocated before")
+	}
+	m.pd.dev.nic.DeallocMW(m.key)
 	m.gone = true
 	m.pd.users--
 	return nil

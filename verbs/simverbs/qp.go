@@ -292,6 +292,8 @@ func (q *QP) post(wr *verbs.SendWR, limits *verbs.SendLimits) error {
 		q.wr.Request.Compare, q.wr.Request.Swap = wr.CompareAdd, wr.Swap
 	case ib.WRAtomicFetchAndAdd:
 		q.wr.Request.Swap = wr.CompareAdd
+	case ib.WRBindMW:
+		q.wr.Request.Compare, q.wr.Request.Swap = wr.CompareAdd, wr.Swap
 	}
 	q.wr.SGL, q.wr.Inline = q.sgl[:0], nil
 	if wr.Flags&verbs.SendInline != 0 {

@@ -85,6 +85,38 @@ func (m *region) Close() error {
 	return m.core.Close()
 }
 
+type window struct {
+	dev  *device
+	core *endpoint.MW
+}
+
+// AllocMW implements verbs.WindowPD.
+func (p *domain) AllocMW(t ib.MWType) (verbs.MW, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	w, err := p.core.AllocMW(t)
+	if err != nil {
+		return nil, err
+	}
+	return &window{p.dev, w}, nil
+}
+
+func (w *window) Type() ib.MWType { return w.core.Type() }
+
+// RKey implements verbs.MW.
+func (w *window) RKey() uint32 {
+	w.dev.mu.Lock()
+	defer w.dev.mu.Unlock()
+	return w.core.Key()
+}
+
+// Close implements verbs.MW.
+func (w *window) Close() error {
+	w.dev.mu.Lock()
+	defer w.dev.mu.Unlock()
+	return w.core.Close()
+}
+
 type sharedQueue struct {
 	dev  *device
 	core *endpoint.RecvQueue

@@ -12,7 +12,7 @@ import (
 )
 
 // blindLoad is a test of how many requests a second come over: of machines of which the first
-// posts to the second, or all to all. Hosts post and poll in no time, a doorbell each request.
+// posts to the second, or all to all. Threads take time to post (threads.go), a doorbell each request, and to poll.
 type blindLoad struct {
 	service  ib.QPType
 	op       ib.WROpcode
@@ -25,6 +25,7 @@ type blindLoad struct {
 	signal   int  // requests a completion, of which the last has it
 	rounds   bool // a thread waits until all of its requests are over
 	both     bool // all post to all
+	instant  bool // threads take no time: what a request alone takes of them is in the depth of the pipelines (row L1)
 	mtu      ib.MTU
 	direct   bool
 	link     fabric.Link
@@ -38,6 +39,9 @@ const (
 	warmUps     = 16
 	counted     = 48
 	mostOfALoad = 100 * time.Millisecond
+	// Of a load by rounds so many of a thread's are at least that, however long they are.
+	warmRounds    = 1
+	countedRounds = 3
 	// manyRequests are as many under way as the length of a flood is enough for.
 	manyRequests = 1 << 14
 )
@@ -93,6 +97,12 @@ func (l *blindLoad) measure(clock *host, ends []*loadEnd) (float64, error) {
 		}
 		return n
 	}
+	if l.rounds { // from the end of a round to that of another
+		least := units.FromDuration(warmUp)
+		return l.between(clock, ends[0], count,
+			func(n int, t units.Time) bool { return n >= warmRounds && t >= least },
+			func(n int, t units.Time) bool { return n >= countedRounds && t >= units.FromDuration(flooded) })
+	}
 	if l.payload <= largest {
 		longer := time.Duration(max(1, l.queues*l.window/manyRequests))
 		verbs.Sleep(clock.dev, longer*warmUp)
@@ -101,18 +111,27 @@ func (l *blindLoad) measure(clock *host, ends []*loadEnd) (float64, error) {
 		return float64(count()-before) / float64((longer * flooded).Microseconds()), nil
 	}
 	// Between two completions of one queue pair, as those of the others come in turns.
+	return l.between(clock, ends[0], count, func(n int, _ units.Time) bool { return n >= warmUps }, func(n int, _ units.Time) bool { return n >= counted })
+}
+
+// between counts from one call of an end's counted to another: from the first that is warm, by how many there have been
+// and the time, to the first that is enough, by how many there have been since then, and the time.
+func (l *blindLoad) between(clock *host, end *loadEnd, count func() int, warm, enough func(n int, t units.Time) bool) (float64, error) {
 	var from, until units.Time
-	var before, after int
-	ends[0].counted = func(n int, now units.Time) {
-		switch n {
-		case warmUps:
-			from, before = now, count()
-		case warmUps + counted:
+	var before, after, calls int
+	end.counted = func(now units.Time) {
+		switch calls++; {
+		case until > 0:
+		case from == 0:
+			if warm(calls, now) {
+				from, before, calls = now, count(), 0
+			}
+		case enough(calls, now-from):
 			until, after = now, count()
 		}
 	}
 	for range mostOfALoad / (100 * time.Microsecond) {
-		if verbs.Sleep(clock.dev, 100*time.Microsecond); until > 0 || ends[0].err != nil {
+		if verbs.Sleep(clock.dev, 100*time.Microsecond); until > 0 || end.err != nil {
 			break
 		}
 	}
@@ -129,7 +148,7 @@ func (l *blindLoad) connect(a, b *loadEnd) (err error) {
 		inline = l.payload
 	}
 	if l.op == ib.WRSend {
-		receives = receivesOfALoad
+		receives = l.messages()
 	}
 	var qa, qb verbs.QP
 	if l.service == ib.UC {
@@ -152,8 +171,9 @@ func (l *blindLoad) connect(a, b *loadEnd) (err error) {
 	return nil
 }
 
-// receivesOfALoad are for all messages of a load: those that are counted, and those that are under way.
-const receivesOfALoad = 2 * (warmUps + counted + perftestDepth)
+// messages are no fewer than come over on a queue pair: those of the completions that are counted, and those
+// that are under way.
+func (l *blindLoad) messages() int { return 2 * ((warmUps+counted)*l.signal + l.window) }
 
 // loadEnd is a machine of a load.
 type loadEnd struct {
@@ -164,8 +184,9 @@ type loadEnd struct {
 	wr      [1]verbs.SendWR
 	wcs     []verbs.WC
 	done    int
-	counted func(n int, now units.Time) // called with each completion of the first queue pair
-	err     error                       // the first
+	counted func(now units.Time) // called with each completion of the first queue pair, or with each round of the first thread
+	threads *threads
+	err     error // the first
 }
 
 type loadFlow struct {
@@ -175,11 +196,13 @@ type loadFlow struct {
 	thread int
 	out    int
 	since  int // requests since one with a completion
-	done   int // completions
 }
 
 func newLoadEnd(l *blindLoad, h *host) *loadEnd {
-	e := &loadEnd{l: l, host: h, pending: make([]int, l.threads), wcs: make([]verbs.WC, 64)}
+	e := &loadEnd{l: l, host: h, pending: make([]int, l.threads), wcs: make([]verbs.WC, 64), threads: newThreads(h, l.threads)}
+	if l.instant {
+		e.threads.posting, e.threads.polling = 0, 0
+	}
 	h.polls = e.poll
 	return e
 }
@@ -202,31 +225,36 @@ func (e *loadEnd) begin() {
 // fill posts what a queue pair's window has room for.
 func (e *loadEnd) fill(i int) {
 	f := &e.flows[i]
-	for f.out < e.l.window && e.err == nil {
-		e.post(uint64(i), f)
+	for f.out < e.l.window {
+		f.out++
+		var flags verbs.SendFlags
+		if f.since++; f.since == e.l.signal {
+			flags |= verbs.SendSignaled
+			f.since = 0
+			e.pending[f.thread]++
+		}
+		e.threads.post(f.thread, func() { e.post(uint64(i), f, flags) })
 	}
 }
 
-func (e *loadEnd) post(id uint64, f *loadFlow) {
+func (e *loadEnd) post(id uint64, f *loadFlow, flags verbs.SendFlags) {
+	if e.err != nil {
+		return
+	}
 	wr := &e.wr[0]
-	*wr = verbs.SendWR{WRID: id, Opcode: e.l.op, RemoteAddr: f.peer.mr.Addr() + uint64(f.at), RKey: f.peer.mr.RKey()}
+	*wr = verbs.SendWR{WRID: id, Flags: flags, Opcode: e.l.op, RemoteAddr: f.peer.mr.Addr() + uint64(f.at), RKey: f.peer.mr.RKey()}
 	if e.l.inline {
-		wr.Flags, wr.Inline = verbs.SendInline, e.host.buf[:e.l.payload]
+		wr.Flags |= verbs.SendInline
+		wr.Inline = e.host.buf[:e.l.payload]
 	} else {
 		wr.SGL = []verbs.SGE{verbs.SGEOf(e.host.mr, f.at, e.l.payload)}
-	}
-	f.out++
-	if f.since++; f.since == e.l.signal {
-		wr.Flags |= verbs.SendSignaled
-		f.since = 0
-		e.pending[f.thread]++
 	}
 	if _, err := f.qp.PostSend(e.wr[:]); err != nil {
 		e.err = err
 	}
 }
 
-func (e *loadEnd) poll(now units.Time) {
+func (e *loadEnd) poll(units.Time) {
 	for e.err == nil {
 		n, err := e.host.cq.Poll(e.wcs)
 		if err != nil || n == 0 {
@@ -238,7 +266,8 @@ func (e *loadEnd) poll(now units.Time) {
 				e.err = &verbs.StatusError{WC: wc}
 				return
 			}
-			e.over(int(e.wcs[i].WRID), now)
+			flow := int(e.wcs[i].WRID)
+			e.threads.poll(e.flows[flow].thread, func() { e.over(flow, e.host.engine.Now()) })
 		}
 	}
 }
@@ -247,17 +276,19 @@ func (e *loadEnd) poll(now units.Time) {
 func (e *loadEnd) over(i int, now units.Time) {
 	f := &e.flows[i]
 	f.out -= e.l.signal
-	f.done++
 	e.done += e.l.signal
 	e.pending[f.thread]--
-	if i == 0 && e.counted != nil {
-		e.counted(f.done, now)
-	}
 	if !e.l.rounds {
+		if i == 0 && e.counted != nil {
+			e.counted(now)
+		}
 		e.fill(i)
 		return
 	}
 	if e.pending[f.thread] == 0 {
+		if f.thread == 0 && e.counted != nil {
+			e.counted(now)
+		}
 		for k := f.thread; k < len(e.flows); k += e.l.threads {
 			e.fill(k)
 		}

@@ -65,6 +65,7 @@ type blindRun struct {
 	Conf     string   `yaml:"conf"`
 	Repeats  string   `yaml:"repeats"`  // the older row and point
 	Excluded string   `yaml:"excluded"` // the reason
+	Seen     string   `yaml:"seen"`     // why the rows are no longer blind
 	Run      string   `yaml:"run"`
 	Link     struct {
 		Rate    units.Rate     `yaml:"rate"`
@@ -238,6 +239,9 @@ func (b *BlindRow) published() Row {
 	if b.row.Kind == "pcie" {
 		r.Of = "pcie"
 	}
+	if b.run.Seen != "" {
+		r.Class = Seen
+	}
 	return r
 }
 
@@ -351,7 +355,7 @@ func (b *BlindRow) figure() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	op, ok := map[string]ib.WROpcode{"WRITE": ib.WRRDMAWrite, "READ": ib.WRRDMARead, "SEND": ib.WRSend}[w.Verb]
+	op, ok := map[string]ib.WROpcode{"WRITE": ib.WRRDMAWrite, "READ": ib.WRRDMARead, "SEND": ib.WRSend, "FETCH_ADD": ib.WRAtomicFetchAndAdd}[w.Verb]
 	service, known := map[string]ib.QPType{"RC": ib.RC, "UC": ib.UC}[w.Transport]
 	if !ok || !known {
 		return 0, fmt.Errorf("blind row %s: there is no way to measure %s %s", b.row.ID, w.Transport, w.Verb)
@@ -374,9 +378,10 @@ func (b *BlindRow) figure() (float64, error) {
 	case "rounds":
 		l.rounds = true
 	case "alone":
-		l.queues, l.window = 1, 1
+		l.queues, l.window, l.instant = 1, 1, true
 	default:
 		l.window = min(l.window, max(2, inFlight/(w.Bytes*w.QueuePairs)))
+		l.signal = min(l.signal, l.window)
 	}
 	rate, err := l.run()
 	switch {

@@ -23,8 +23,8 @@ func TestBlindRows(t *testing.T) {
 		}
 	}
 	rows := BlindRows()
-	if len(rows) != 80 {
-		t.Errorf("%d blind rows, want the 80 that were taken down", len(rows))
+	if len(rows) != 139 {
+		t.Errorf("%d blind rows, want the 139 that were taken down", len(rows))
 	}
 	for i := range rows {
 		b := &rows[i]

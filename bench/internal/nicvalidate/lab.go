@@ -15,14 +15,15 @@ import (
 
 // host is one machine: its device and what most measurements need of it.
 type host struct {
-	dev   *simverbs.Device
-	pd    verbs.PD
-	cq    verbs.CQ // of sends
-	recv  verbs.CQ // of receives
-	buf   []byte
-	mr    verbs.MR
-	gid   netip.Addr
-	polls func(now units.Time) // runs when a completion has become visible
+	engine *des.Engine
+	dev    *simverbs.Device
+	pd     verbs.PD
+	cq     verbs.CQ // of sends
+	recv   verbs.CQ // of receives
+	buf    []byte
+	mr     verbs.MR
+	gid    netip.Addr
+	polls  func(now units.Time) // runs when a completion has become visible
 }
 
 const (
@@ -68,6 +69,7 @@ func newHosts(n int, direct bool, link fabric.Link, cfgs ...nicmodel.Config) ([]
 		if hosts[i], err = newHost(w.AddDevice(fmt.Sprintf("validate/h%d", i), nic, nil)); err != nil {
 			return nil, err
 		}
+		hosts[i].engine = e
 	}
 	return hosts, nil
 }

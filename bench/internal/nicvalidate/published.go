@@ -55,6 +55,12 @@ func (r *Row) ClassOf(point int) Class {
 	return r.Class
 }
 
+// wasBlind reports whether the row is blind, or was when it was first run.
+func (r *Row) wasBlind(first map[string]float64) bool {
+	_, ran := first[r.ID]
+	return ran || r.Class == Blind
+}
+
 // kind is what was measured.
 func (r *Row) kind() string {
 	if r.Of == "pcie" {

@@ -15,7 +15,7 @@ import (
 // swarm is rdma_bench's rc-swarm: machines that all read from or write to each other.
 // Thread t of a machine has some queue pairs to thread t of each other machine, and
 // posts each request to a random one of them. A thread keeps a fixed number of
-// requests outstanding and waits for the oldest. Hosts post and poll in no time.
+// requests outstanding and waits for the oldest. It takes time to post and to poll (threads.go).
 type swarm struct {
 	op       ib.WROpcode
 	payload  int
@@ -26,10 +26,11 @@ type swarm struct {
 	link     fabric.Link
 }
 
-// Warm-up and length of a swarm.
+// Warm-up and length of a swarm: long enough for 64 requests of each thread to be posted, and for what that was more than
+// goes on in balance.
 const (
-	swarmWarmUp = 20 * time.Microsecond
-	swarmRun    = 20 * time.Microsecond
+	swarmWarmUp = 100 * time.Microsecond
+	swarmRun    = 50 * time.Microsecond
 )
 
 // parseSwarm reads "11 machines, 14 threads, window 32, 9 queue pairs each".
@@ -57,9 +58,10 @@ func (s *swarm) runOn(cfg nicmodel.Config) (float64, error) {
 	}
 	all := make([][]*swarmThread, len(hosts))
 	for m, h := range hosts {
+		on := newThreads(h, s.threads)
 		for t := range s.threads {
 			all[m] = append(all[m], &swarmThread{
-				s: s, host: h, id: uint64(t), slots: make([]slot, s.window), r: rand.New(rand.NewPCG(uint64(m), uint64(t))),
+				s: s, host: h, on: on, id: uint64(t), slots: make([]slot, s.window), r: rand.New(rand.NewPCG(uint64(m), uint64(t))),
 			})
 		}
 		h.polls = func(units.Time) { swarmPoll(all[m]) }
@@ -78,7 +80,7 @@ func (s *swarm) runOn(cfg nicmodel.Config) (float64, error) {
 	for _, threads := range all {
 		for _, t := range threads {
 			for range s.window {
-				t.post()
+				t.on.post(int(t.id), t.post)
 			}
 		}
 	}
@@ -124,23 +126,35 @@ type swarmQP struct {
 	peer *host
 }
 
-// swarmThread has a ring of requests; next is the oldest.
+// swarmThread has a ring of requests, from the oldest to the next to be posted.
 type swarmThread struct {
-	s     *swarm
-	host  *host
-	id    uint64
-	qps   []swarmQP
-	slots []slot
-	next  int
-	r     *rand.Rand
-	wr    [1]verbs.SendWR
-	done  int
-	err   error
+	s            *swarm
+	host         *host
+	on           *threads
+	id           uint64
+	qps          []swarmQP
+	slots        []slot
+	oldest, next int
+	r            *rand.Rand
+	wr           [1]verbs.SendWR
+	done         int
+	err          error
 }
 
 type slot struct{ posted, over bool }
 
-// post takes the place of the oldest request, which is over.
+// over notes a completion. The oldest requests that are over make room for others.
+func (t *swarmThread) over(i uint32) {
+	t.slots[i].over = true
+	t.done++
+	for t.slots[t.oldest].posted && t.slots[t.oldest].over {
+		t.slots[t.oldest] = slot{}
+		t.oldest = (t.oldest + 1) % len(t.slots)
+		t.on.post(int(t.id), t.post)
+	}
+}
+
+// post takes the place of a request that is over.
 func (t *swarmThread) post() {
 	q := t.qps[t.r.IntN(len(t.qps))]
 	// Threads are apart in memory, and requests anywhere in what is theirs.
@@ -179,11 +193,7 @@ func swarmPoll(threads []*swarmThread) {
 				t.err = &verbs.StatusError{WC: wc}
 				return
 			}
-			t.slots[uint32(wc.WRID)].over = true
-			t.done++
-			for t.slots[t.next].posted && t.slots[t.next].over {
-				t.post()
-			}
+			t.on.poll(int(t.id), func() { t.over(uint32(wc.WRID)) })
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (j *job) run(progress func(float64)) (*results.Result, error) {
 		return nil, err
 	}
 	i := slices.IndexFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == j.system })
-	return bench.Run(alone(s, s.Systems[i]), bench.Options{Seed: &j.seed, Progress: func(done float64, _ string) { progress(done) }})
+	return bench.Run(alone(s, s.Systems[i]), bench.Options{Seed: &j.seed, Workers: 1, Progress: func(done float64, _ string) { progress(done) }})
 }
 
 func (j *job) String() string {

@@ -103,7 +103,7 @@ func table() (string, error) {
 
 // hostTable is of the hosts, by their PCIe.
 func hostTable(b *strings.Builder) error {
-	b.WriteString("\nHosts (`nic.host`):\n\n| host | processor | PCIe | `read_latency` | posted lines | last-level cache | of it for a device's writes | memory later by | source |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\nHosts (`nic.host`):\n\n| host | processor | PCIe | `read_latency` | posted lines | last-level cache | of it for a device's writes | memory later by | memory | source |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	names := nicmodel.Hosts()
 	for _, generation := range []int{3, 4, 5} {
 		for _, name := range names {
@@ -118,7 +118,7 @@ func hostTable(b *strings.Builder) error {
 			if h.Cache.Writes == 0 {
 				writes, miss = "none", "-"
 			}
-			fmt.Fprintf(b, "| `%s` | %s | %d.0 | %v | %d | %d KiB | %s | %s | %s |\n", name, h.Processor, h.Generation, h.ReadLatency, h.PostedLines, h.Cache.Size>>10, writes, miss, h.Source)
+			fmt.Fprintf(b, "| `%s` | %s | %d.0 | %v | %d | %d KiB | %s | %s | %v | %s |\n", name, h.Processor, h.Generation, h.ReadLatency, h.PostedLines, h.Cache.Size>>10, writes, miss, h.Memory, h.Source)
 		}
 	}
 	return nil

@@ -32,9 +32,12 @@ var aroundPrograms = strings.NewReplacer(
 	"workloads: [{kind: incast, label: victim, receiver: h10, size: unlimited}]\n", "", "{name: TIMELY, engine: timely}", "{engine: none}",
 ).Replace(around)
 
+// aroundOffload is around, for requests that NICs cut into packets themselves.
+var aroundOffload = around + "nic: {mode: offload}\n"
+
 // surroundings are the files that examples stand in, or name.
 var surroundings = map[string]string{
-	"around.yaml": around, "rdcn.yaml": aroundCircuits, "programs.yaml": aroundPrograms, "flows.txt": flowsText,
+	"around.yaml": around, "rdcn.yaml": aroundCircuits, "programs.yaml": aroundPrograms, "offload.yaml": aroundOffload, "flows.txt": flowsText,
 }
 
 // within lays an example over what it lacks.
@@ -47,6 +50,8 @@ func within(text string) string {
 		base = "rdcn.yaml"
 	case strings.HasPrefix(text, "programs:"):
 		base = "programs.yaml"
+	case strings.Contains(text, "every:"):
+		base = "offload.yaml"
 	}
 	return "extends: " + base + "\n" + text
 }

@@ -181,7 +181,8 @@ func (g *generator) names() {
 	for _, d := range workload.Distributions() {
 		fmt.Fprintf(&g.b, "| `%s` | %s | %.1f KB | %s |\n", d.Name, capital(d.Summary), d.Mean()/1000, d.Source)
 	}
-	g.b.WriteString("\nBuilt-in scenarios, which `sluice run` and `extends` take by name: " + quoted(scenario.Builtins()) + ".\n")
+	g.b.WriteString("\nBuilt-in scenarios, which `sluice run` and `extends` take by name: " + quoted(scenario.Builtins()) +
+		". By these the simulator's own speed is measured: " + quoted(scenario.Speeds()) + ".\n")
 }
 
 func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }

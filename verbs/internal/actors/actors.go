@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
@@ -24,6 +25,8 @@ type Actors struct {
 	mu      sync.Mutex
 	all     []*actor
 	running *actor // nil while none may run: outside Run, or with all actors outside
+	// now is the engine's time for goroutines that have no baton: scrapes of metrics.
+	now atomic.Int64
 }
 
 type actorState uint8
@@ -49,6 +52,22 @@ func New(e *des.Engine) *Actors { return &Actors{engine: e} }
 
 // Running reports whether an actor runs.
 func (a *Actors) Running() bool { return a.running != nil }
+
+// Now is the time of the simulation, as far as it advances by waits. Any goroutine may call it
+// at any time.
+func (a *Actors) Now() units.Time { return units.Time(a.now.Load()) }
+
+// step delivers the earliest event.
+func (a *Actors) step() {
+	a.now.Store(int64(a.engine.Next()))
+	a.engine.Step()
+}
+
+// passTo lets time pass until an instant before which nothing is scheduled.
+func (a *Actors) passTo(end units.Time) {
+	a.now.Store(int64(end))
+	a.engine.RunUntil(end)
+}
 
 // Run implements verbs.Runner.
 func (a *Actors) Run(applications ...func() error) error {
@@ -113,9 +132,9 @@ func (a *Actors) dispatch() {
 		}
 		switch next := e.Next(); {
 		case next != units.Never && next <= earliest:
-			e.Step()
+			a.step()
 		case earliest != units.Never:
-			e.RunUntil(earliest)
+			a.passTo(earliest)
 		case !waiting || outside:
 			return // all done, or it is for those outside to go on
 		default:
@@ -193,11 +212,11 @@ func (a *Actors) waitAlone(until units.Time, ready func() bool) error {
 	for e.Now() < until && (ready == nil || !ready()) {
 		switch next := e.Next(); {
 		case next <= until && next != units.Never:
-			e.Step()
+			a.step()
 		case until == units.Never:
 			return ErrIdle
 		default:
-			e.RunUntil(until)
+			a.passTo(until)
 		}
 	}
 	return nil

@@ -256,7 +256,7 @@ func TestLossyChannel(t *testing.T) {
 			}
 		}
 	})
-	if both == 0 || neither == 0 {
+	if both+neither >= 100 && (both == 0 || neither == 0) { // with fewer it may be chance
 		t.Errorf("%d connected, %d not: the channel is too good or too bad to show anything", both, neither)
 	}
 }

@@ -84,7 +84,7 @@ func (q *Queue) packets(n uint32) int64 {
 // PSNs is how many PSNs a request takes on a path of that MTU.
 func PSNs(op ib.WROpcode, length uint32, mtu ib.MTU) int64 {
 	switch {
-	case op == ib.WRLocalInv:
+	case op == ib.WRLocalInv, op == ib.WRBindMW:
 		return 0
 	case op.IsAtomic():
 		return 1

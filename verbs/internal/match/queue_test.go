@@ -31,7 +31,7 @@ func TestPSNsOfRequests(t *testing.T) {
 		{ib.WRRDMARead, 16385, 4096, 5},
 		{ib.WRAtomicCmpAndSwp, 8, 256, 1},
 		{ib.WRAtomicFetchAndAdd, 8, 4096, 1},
-		{ib.WRLocalInv, 0, 1024, 0},
+		{ib.WRLocalInv, 0, 1024, 0}, {ib.WRBindMW, 0, 1024, 0},
 	} {
 		if got := PSNs(c.op, c.length, c.mtu); got != c.want {
 			t.Errorf("%v of %d bytes at MTU %d: %d PSNs, want %d", c.op, c.length, c.mtu, got, c.want)

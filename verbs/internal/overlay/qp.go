@@ -62,6 +62,9 @@ func (d *Device[Q, V]) AllocPD() (verbs.PD, error) {
 // Unwrap returns the protection domain of the device below.
 func (p *pd[Q, V]) Unwrap() verbs.PD { return p.PD }
 
+// AllocMW implements verbs.WindowPD.
+func (p *pd[Q, V]) AllocMW(t ib.MWType) (verbs.MW, error) { return verbs.AllocMW(p.PD, t) }
+
 // CreateQP implements verbs.PD.
 func (p *pd[Q, V]) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	d := p.dev

@@ -161,20 +161,24 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 	}
 }
 
-static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now);
+static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now);
 
 // sluice_core_qp_settle counts the time until now for what holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 {
 	if (now > q->held_from) {
-		sluice_core_qp_count(q, q->holds, now);
+		struct sluice_core_qp_since_result got = sluice_core_qp_since(q, now);
+		sluice_time rate = got.rate;
+		sluice_time other = got.other;
+		q->recent[SLUICE_CORE_HELD_RATE] += rate;
+		q->recent[sluice_at((uint64_t)q->hold, 7)] += other;
 		q->held_from = now;
 	}
 }
 
-// sluice_core_qp_count adds the time from held_from to now for what holds the queue pair. The part in
-// which the rate alone would hold it counts for the rate.
-static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now)
+// sluice_core_qp_since returns for how much of the time from held_from to now the rate alone would hold
+// the queue pair, and the rest.
+static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now)
 {
 	sluice_time from = q->held_from;
 	sluice_time due = INT64_MIN;
@@ -185,20 +189,42 @@ static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_l
 	}
 	if (due > from) {
 		due = sluice_min(due, now);
-		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], due - from);
-		from = due;
+		return (struct sluice_core_qp_since_result){due - from, now - due};
 	}
-	to[sluice_at((uint64_t)q->hold, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)q->hold, 7)], now - from);
+	return (struct sluice_core_qp_since_result){0, now - from};
 }
+
+static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to);
 
 // sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
-	if (now > q->held_from) {
-		sluice_core_qp_count(q, sum, now);
-	}
+	sluice_core_qp_count(q, now, sum);
 	for (int64_t i = 0; i < 7; i++) {
-		sum[i] = sluice_long_time_plus(sum[i], q->holds[i]);
+		sum[i] = sluice_long_time_add(sluice_long_time_plus(sum[i], q->holds[i]), q->recent[i]);
+	}
+}
+
+// sluice_core_qp_count adds the time from held_from to now.
+static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to)
+{
+	if (now > q->held_from) {
+		struct sluice_core_qp_since_result got = sluice_core_qp_since(q, now);
+		sluice_time rate = got.rate;
+		sluice_time other = got.other;
+		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], rate);
+		to[sluice_at((uint64_t)q->hold, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)q->hold, 7)], other);
+	}
+}
+
+// sluice_core_qp_bank settles where the time may be too long for recent, which it empties.
+static void sluice_core_qp_bank(struct sluice_core_qp *q, sluice_time now)
+{
+	sluice_core_qp_count(q, now, q->holds);
+	q->held_from = sluice_max(q->held_from, now);
+	for (int64_t i = 0; i < 7; i++) {
+		q->holds[i] = sluice_long_time_add(q->holds[i], q->recent[i]);
+		q->recent[i] = 0;
 	}
 }
 
@@ -255,7 +281,7 @@ static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time 
 // sluice_core_qp_set_back sets the queue pair's instants back. The scheduler's are not set back yet.
 static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
-	sluice_core_qp_settle(q, by);
+	sluice_core_qp_bank(q, by);
 	sluice_time was = sluice_time_set_back(q->last_ack, by);
 	q->held_from = sluice_time_set_back(q->held_from, by);
 	q->last_ack = was;

@@ -34,6 +34,10 @@ static double sluice_dcqcn_params_decay(const struct sluice_dcqcn_params *p, int
 	return power;
 }
 
+static void sluice_dcqcn_params_note(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now);
+static void sluice_dcqcn_params_cut(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now);
+static double sluice_dcqcn_params_raised(const struct sluice_dcqcn_params *p, double alpha);
+
 // sluice_dcqcn_params_notify is a congestion notification packet, equation 1:
 //
 //	R_T = R_C,  R_C = R_C (1 - alpha/2),  alpha = (1 - g) alpha + g
@@ -41,31 +45,88 @@ static double sluice_dcqcn_params_decay(const struct sluice_dcqcn_params *p, int
 // and all timers and counters begin again.
 static void sluice_dcqcn_params_notify(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
 {
-	s->target = s->rate;
-	s->rate = sluice_fmax(s->rate * (1.0 - s->alpha / 2.0), p->min_rate);
-	s->alpha = sluice_fmin((1.0 - p->g) * s->alpha + p->g, 1.0);
+	if (p->cut_interval > 0) {
+		sluice_dcqcn_params_note(p, s, now);
+		return;
+	}
+	sluice_dcqcn_params_cut(p, s, now);
+	s->alpha = sluice_dcqcn_params_raised(p, s->alpha);
 	s->notified = true;
 	s->alpha_at = now + p->alpha_timer;
+}
+
+// sluice_dcqcn_params_raised is an alpha after a notification.
+static double sluice_dcqcn_params_raised(const struct sluice_dcqcn_params *p, double alpha)
+{
+	return sluice_fmin((1.0 - p->g) * alpha + p->g, 1.0);
+}
+
+// sluice_dcqcn_params_cut lowers the rate, and begins the stages of increase again.
+static void sluice_dcqcn_params_cut(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
+{
+	if (!p->keep_target || s->timed > 0) {
+		s->target = s->rate;
+	}
+	s->rate = sluice_fmax(s->rate * (1.0 - s->alpha / 2.0), p->min_rate);
 	s->increase_at = now + p->increase_timer;
 	s->bytes = 0;
 	s->timed = 0;
 	s->counted = 0;
 }
 
-static int64_t sluice_dcqcn_ran(sluice_time now, sluice_time at, sluice_time span);
-static void sluice_dcqcn_params_rise(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, int64_t *mine, int64_t other, int64_t n);
+// sluice_dcqcn_params_note keeps a notification for the ends of the spans it came in. The first begins them;
+// alpha is 1 then, and only the rate knows of it.
+static void sluice_dcqcn_params_note(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
+{
+	s->must_cut = true;
+	if (s->notified) {
+		s->must_rise = true;
+		return;
+	}
+	s->notified = true;
+	s->target = s->rate;
+	s->alpha_at = now + p->alpha_timer;
+	s->cut_at = now + p->cut_interval;
+	s->increase_at = SLUICE_NEVER;
+}
 
-// sluice_dcqcn_params_elapse catches up with both timers. Rises are lost where the flow may not have
+static int64_t sluice_dcqcn_ran(sluice_time now, sluice_time at, sluice_time span);
+static void sluice_dcqcn_params_run(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now, bool may_rise);
+
+// sluice_dcqcn_params_elapse catches up with the timers. Rises are lost where the flow may not have
 // them.
 static void sluice_dcqcn_params_elapse(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now, bool may_rise)
 {
 	if (!s->notified) {
 		return;
 	}
+	if (p->cut_interval > 0 && now >= s->cut_at) {
+		sluice_time at = s->cut_at;
+		s->cut_at += sluice_dcqcn_ran(now, at, p->cut_interval) * p->cut_interval;
+		if (s->must_cut) {
+			// At an instant of both, alpha is first.
+			sluice_dcqcn_params_run(p, s, at, may_rise);
+			sluice_dcqcn_params_cut(p, s, at);
+			s->must_cut = false;
+		}
+	}
+	sluice_dcqcn_params_run(p, s, now, may_rise);
+}
+
+static void sluice_dcqcn_params_rise(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, int64_t *mine, int64_t other, int64_t n);
+
+// sluice_dcqcn_params_run catches up with alpha's timer and that of increases.
+static void sluice_dcqcn_params_run(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now, bool may_rise)
+{
 	int64_t n = sluice_dcqcn_ran(now, s->alpha_at, p->alpha_timer);
 	if (n > 0) {
-		s->alpha = s->alpha * sluice_dcqcn_params_decay(p, n); // equation 2, n times
 		s->alpha_at += n * p->alpha_timer;
+		if (s->must_rise) {
+			s->alpha = sluice_dcqcn_params_raised(p, s->alpha);
+			s->must_rise = false;
+			n--;
+		}
+		s->alpha = s->alpha * sluice_dcqcn_params_decay(p, n); // equation 2, n times
 	}
 	int64_t n2 = sluice_dcqcn_ran(now, s->increase_at, p->increase_timer);
 	if (n2 > 0) {
@@ -91,7 +152,7 @@ static void sluice_dcqcn_params_count(const struct sluice_dcqcn_params *p, struc
 {
 	sluice_bytes more = sent - s->sent;
 	s->sent = sent;
-	if (!s->notified) {
+	if (!s->notified || p->byte_counter == 0) {
 		return;
 	}
 	s->bytes += sluice_max(more, 0);
@@ -127,6 +188,9 @@ static void sluice_dcqcn_params_rise(const struct sluice_dcqcn_params *p, struct
 
 static double sluice_dcqcn_params_step(const struct sluice_dcqcn_params *p, int64_t mine, int64_t other)
 {
+	if (p->byte_counter == 0) {
+		other = mine;
+	}
 	if (sluice_min(mine, other) > p->recovery) {
 		return p->hyper;
 	}
@@ -169,6 +233,9 @@ struct sluice_dcqcn sluice_dcqcn_start(struct sluice_dcqcn_config c, struct slui
 		.hyper = (double)c.hyper_increase,
 		.min_rate = (double)c.min_rate,
 		.max_rate = line,
+		.cut_interval = c.cut_interval,
+		.keep_target = c.keep_target,
+		.marks = c.marks,
 	},
 		.s = {.rate = line, .target = line, .alpha = 1.0},
 		.control = {.rate = env.line_rate, .window = SLUICE_UNLIMITED},
@@ -191,6 +258,9 @@ static struct sluice_control sluice_dcqcn_on_ack(struct sluice_dcqcn *e, const s
 	bool may_rise = !a->app_limited && a->rtt > 0;
 	sluice_dcqcn_params_elapse(&e->p, &e->s, a->now, may_rise);
 	sluice_dcqcn_params_count(&e->p, &e->s, a->sent, may_rise);
+	if (e->p.marks && a->ecn) {
+		sluice_dcqcn_params_notify(&e->p, &e->s, a->now);
+	}
 	return sluice_dcqcn_set(e);
 }
 
@@ -212,6 +282,9 @@ static struct sluice_control sluice_dcqcn_on_timeout(const struct sluice_dcqcn *
 // sluice_dcqcn_on_cnp catches up with the timers, and then cuts the rate.
 static struct sluice_control sluice_dcqcn_on_cnp(struct sluice_dcqcn *e, sluice_time now)
 {
+	if (e->p.marks) {
+		return e->control;
+	}
 	sluice_dcqcn_params_elapse(&e->p, &e->s, now, true);
 	sluice_dcqcn_params_notify(&e->p, &e->s, now);
 	return sluice_dcqcn_set(e);
@@ -223,6 +296,7 @@ static void sluice_dcqcn_set_back(struct sluice_dcqcn *e, sluice_time by)
 	sluice_time was = sluice_time_set_back(e->s.increase_at, by);
 	e->s.alpha_at = sluice_time_set_back(e->s.alpha_at, by);
 	e->s.increase_at = was;
+	e->s.cut_at = sluice_time_set_back(e->s.cut_at, by);
 }
 
 // sluice_dcqcn_control returns the rate and the window that hold.

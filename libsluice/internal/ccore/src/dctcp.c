@@ -8,7 +8,7 @@
 // of.
 struct sluice_dctcp_config sluice_dctcp_default_config(void)
 {
-	return (struct sluice_dctcp_config){.g = 0.0625, .initial_alpha = 1.0, .min_cwnd = 2.0};
+	return (struct sluice_dctcp_config){.g = 0.0625, .initial_alpha = 1.0, .min_cwnd = 2.0, .min_rate = 100 * SLUICE_MBPS};
 }
 
 static struct sluice_dctcplaw_params sluice_dctcp_config_law(struct sluice_dctcp_config c)
@@ -21,10 +21,17 @@ static struct sluice_dctcplaw_params sluice_dctcp_config_law(struct sluice_dctcp
 	};
 }
 
+static struct sluice_dctcp_paced sluice_dctcp_new_paced(struct sluice_dctcp_config c, struct sluice_env env);
+static struct sluice_control sluice_dctcp_paced_control(const struct sluice_dctcp_paced *p);
+
 // sluice_dctcp_start returns the state of a flow that has sent nothing. The arguments are valid.
 struct sluice_dctcp sluice_dctcp_start(struct sluice_dctcp_config c, struct sluice_env env)
 {
 	struct sluice_dctcplaw_window w = sluice_dctcplaw_new(sluice_dctcp_config_law(c), env.mtu);
+	if (c.rate_step > 0) {
+		struct sluice_dctcp_paced p = sluice_dctcp_new_paced(c, env);
+		return (struct sluice_dctcp){.w = w, .p = p, .paces = true, .control = sluice_dctcp_paced_control(&p)};
+	}
 	return (struct sluice_dctcp){.w = w, .control = {.rate = env.line_rate, .window = sluice_dctcplaw_window_bytes(&w)}};
 }
 
@@ -34,25 +41,38 @@ static struct sluice_control sluice_dctcp_set(struct sluice_dctcp *e)
 	return e->control;
 }
 
+static void sluice_dctcp_paced_ack(struct sluice_dctcp_paced *p, const struct sluice_ack *a);
+
 // sluice_dctcp_on_ack counts marks, cuts the window for one, and else lets it grow.
 static struct sluice_control sluice_dctcp_on_ack(struct sluice_dctcp *e, const struct sluice_ack *a)
 {
+	if (e->paces) {
+		sluice_dctcp_paced_ack(&e->p, a);
+		e->control = sluice_dctcp_paced_control(&e->p);
+		return e->control;
+	}
 	sluice_dctcplaw_window_ack(&e->w, a, false);
 	return sluice_dctcp_set(e);
 }
 
-// sluice_dctcp_on_loss halves the window, once a window of data.
+// sluice_dctcp_on_loss halves the window, once a window of data. A rate stays.
 static struct sluice_control sluice_dctcp_on_loss(struct sluice_dctcp *e, sluice_time unused)
 {
 	(void)unused;
+	if (e->paces) {
+		return e->control;
+	}
 	sluice_dctcplaw_window_loss(&e->w);
 	return sluice_dctcp_set(e);
 }
 
-// sluice_dctcp_on_timeout starts again from one packet.
+// sluice_dctcp_on_timeout starts again from one packet. A rate stays.
 static struct sluice_control sluice_dctcp_on_timeout(struct sluice_dctcp *e, sluice_time unused)
 {
 	(void)unused;
+	if (e->paces) {
+		return e->control;
+	}
 	sluice_dctcplaw_window_timeout(&e->w);
 	return sluice_dctcp_set(e);
 }
@@ -64,8 +84,65 @@ static struct sluice_control sluice_dctcp_on_cnp(const struct sluice_dctcp *e, s
 	return e->control;
 }
 
-// sluice_dctcp_control returns the window that holds; the rate is the line's.
+// sluice_dctcp_control returns the window that holds; the rate is the line's, or with rate_step its own.
 static struct sluice_control sluice_dctcp_control(const struct sluice_dctcp *e)
 {
 	return e->control;
+}
+
+// sluice_dctcp_new_paced returns the state of a flow that has sent nothing.
+static struct sluice_dctcp_paced sluice_dctcp_new_paced(struct sluice_dctcp_config c, struct sluice_env env)
+{
+	double line = (double)env.line_rate;
+	return (struct sluice_dctcp_paced){
+		.g = c.g,
+		.step = (double)c.rate_step,
+		.least = sluice_fmin((double)c.min_rate, line),
+		.most = line,
+		.base_rtt = env.base_rtt,
+		.mtu = env.mtu,
+		.rate = line,
+		.alpha = c.initial_alpha,
+	};
+}
+
+// sluice_dctcp_paced_ack handles an acknowledgement.
+static void sluice_dctcp_paced_ack(struct sluice_dctcp_paced *p, const struct sluice_ack *a)
+{
+	if (a->ecn) {
+		p->marked += (double)a->packets;
+	}
+	bool over = a->acked > p->until;
+	if (over) {
+		if (p->until > 0) {
+			p->alpha = (1.0 - p->g) * p->alpha + p->g * sluice_fmin(1.0, p->marked / p->batch);
+			p->marked = 0.0;
+			p->batch = (double)(sluice_div(a->sent - a->acked, p->mtu) + 1);
+		} else {
+			p->batch = (double)(sluice_div(a->sent, p->mtu) + 1);
+		}
+		p->until = a->sent;
+	}
+	if (p->recovering && a->acked > p->recover) {
+		p->recovering = false;
+	}
+	if (p->recovering) {
+	} else if (a->ecn) {
+		p->rate = sluice_fmax(p->rate * (1.0 - p->alpha / 2.0), p->least);
+		p->recover = a->sent;
+		p->recovering = true;
+	} else if (over && !a->app_limited && a->rtt > 0) {
+		p->rate = sluice_fmin(p->rate + p->step, p->most);
+	}
+}
+
+// sluice_dctcp_paced_control returns the rate, and the window that it fills in a base round trip. A packet may
+// begin while less than that is outstanding.
+static struct sluice_control sluice_dctcp_paced_control(const struct sluice_dctcp_paced *p)
+{
+	sluice_rate rate = sluice_int64(p->rate);
+	return (struct sluice_control){
+		.rate = rate,
+		.window = sluice_max(sluice_rate_bytes_in(rate, p->base_rtt), 1) + p->mtu - 1,
+	};
 }

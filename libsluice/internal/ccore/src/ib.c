@@ -25,6 +25,8 @@ static sluice_ib_wc_opcode sluice_ib_wr_opcode_completion(sluice_ib_wr_opcode o)
 		return SLUICE_IB_WC_FETCH_ADD;
 	case SLUICE_IB_WR_LOCAL_INV:
 		return SLUICE_IB_WC_LOCAL_INV;
+	case SLUICE_IB_WR_BIND_MW:
+		return SLUICE_IB_WC_BIND_MW;
 	}
 	return SLUICE_IB_WC_SEND;
 }

@@ -109,9 +109,15 @@ static double sluice_powertcp_window(double cwnd, double old_cwnd, double power,
 	return gamma * (old_cwnd / power + beta) + (1.0 - gamma) * cwnd;
 }
 
+static void sluice_powertcp_params_next_of_round(const struct sluice_powertcp_params *p, struct sluice_powertcp_state *s, const struct sluice_ack *a);
+
 // sluice_powertcp_params_next is NEWACK (lines 2 to 7).
 static void sluice_powertcp_params_next(const struct sluice_powertcp_params *p, struct sluice_powertcp_state *s, const struct sluice_ack *a)
 {
+	if (p->from_round) {
+		sluice_powertcp_params_next_of_round(p, s, a);
+		return;
+	}
 	double old = sluice_powertcp_memory_recall(&s->memory, a->acked);
 	if (p->once_per_rtt) {
 		old = s->bytes.cwnd; // all since the last update, and so what sets the next, was sent under it
@@ -127,6 +133,22 @@ static void sluice_powertcp_params_next(const struct sluice_powertcp_params *p, 
 	sluice_powertcp_memory_remember(&s->memory, s->bytes.cwnd, a->acked, a->sent, p->remember);
 }
 
+// sluice_powertcp_params_next_of_round is next with from_round.
+static void sluice_powertcp_params_next_of_round(const struct sluice_powertcp_params *p, struct sluice_powertcp_state *s, const struct sluice_ack *a)
+{
+	if (a->path == NULL || !sluice_powertcp_params_norm_power(p, s, a->path)) {
+		return;
+	}
+	double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_powertcp_window(s->round, s->round, s->smooth / p->eta, p->gamma, p->beta));
+	if (cwnd <= s->bytes.cwnd || !a->app_limited) {
+		s->bytes.cwnd = cwnd;
+	}
+	if (a->acked > s->updated) {
+		s->round = s->bytes.cwnd;
+		s->updated = a->sent;
+	}
+}
+
 // sluice_powertcp_start returns the state of a flow that has sent nothing. The arguments are valid.
 struct sluice_powertcp sluice_powertcp_start(struct sluice_powertcp_config c, struct sluice_env env)
 {
@@ -139,12 +161,16 @@ struct sluice_powertcp sluice_powertcp_start(struct sluice_powertcp_config c, st
 		.min_current = c.min_current,
 		.remember = c.remember,
 		.once_per_rtt = c.once_per_rtt,
+		.from_round = c.from_round,
 	};
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
 	struct sluice_cwnd_bytes w = sluice_cwnd_new_bytes(env, p.beta, c.max_window);
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	return (struct sluice_powertcp){.p = p, .state = {.bytes = w, .smooth = 1.0, .memory = {.old = w.cwnd}}};
+	return (struct sluice_powertcp){
+		.p = p,
+		.state = {.bytes = w, .smooth = 1.0, .memory = {.old = w.cwnd}, .round = w.cwnd},
+	};
 }
 
 // sluice_powertcp_on_ack updates the window from the records of the path.

@@ -125,12 +125,14 @@ extern "C" {
 #define SLUICE_IB_WR_ATOMIC_CMP_AND_SWP 5
 #define SLUICE_IB_WR_ATOMIC_FETCH_AND_ADD 6
 #define SLUICE_IB_WR_LOCAL_INV 7
+#define SLUICE_IB_WR_BIND_MW 8
 
 #define SLUICE_IB_WC_SEND 0
 #define SLUICE_IB_WCRDMA_WRITE 1
 #define SLUICE_IB_WCRDMA_READ 2
 #define SLUICE_IB_WC_COMP_SWAP 3
 #define SLUICE_IB_WC_FETCH_ADD 4
+#define SLUICE_IB_WC_BIND_MW 5
 #define SLUICE_IB_WC_LOCAL_INV 6
 
 // SLUICE_IB_MAX_MESSAGE is the longest message in bytes (IBA 9.7.6.1.1).
@@ -191,15 +193,18 @@ extern "C" {
 // SLUICE_NEVER is later than any instant that is reached.
 #define SLUICE_NEVER INT64_MAX
 
-#define SLUICE_VERBS_ANY_SEND 767
+#define SLUICE_VERBS_ANY_SEND 1023
 
-#define SLUICE_VERBS_READS 112
-#define SLUICE_VERBS_NO_DATA 240
+#define SLUICE_VERBS_RARE 368
+#define SLUICE_VERBS_NO_DATA 496
 
 #define SLUICE_VERBS_SEND_FENCE 1
 #define SLUICE_VERBS_SEND_SIGNALED 2
 #define SLUICE_VERBS_SEND_SOLICITED 4
 #define SLUICE_VERBS_SEND_INLINE 8
+
+// SLUICE_VERBS_MW_RIGHTS is what a window may allow.
+#define SLUICE_VERBS_MW_RIGHTS 14
 
 #define SLUICE_CORE_NONE (-1)
 
@@ -338,9 +343,9 @@ struct sluice_driver {
 	sluice_time span;
 	struct sluice_app_limit app;
 	struct sluice_update_scaler scaler;
-	sluice_time opened; // when the window last held nothing back again, if ever_shut
 	bool shut; // the window has held the flow back, and nothing was sent since
 	bool ever_shut;
+	sluice_time opened; // when the window last held nothing back again, if ever_shut
 
 	bool awaited; // the newest unit requests an acknowledgement
 	uint32_t path;
@@ -487,6 +492,14 @@ struct sluice_timely_config {
 	// turns it off.
 	int64_t hai_count;
 	int64_t hai_steps;
+	// hai_any counts increases in a row in place of negative gradients, those below t_low
+	// too, and the larger step holds there too. PowerTCP's public simulation does so.
+	bool hai_any;
+
+	// per_rtt updates the rate once a round trip, by the completion of what was sent after
+	// the update before, and whole. Else each completion updates it by its share of a
+	// round trip (section 5). The simulations of HPCC and PowerTCP do so.
+	bool per_rtt;
 
 	// initial_rate is where a flow starts; zero is max_rate. The paper gives
 	// none.
@@ -525,6 +538,8 @@ struct sluice_timely_params {
 	double max_rate;
 	double keep; // least share of the rate that an update leaves
 	bool patched;
+	bool hai_any;
+	bool per_rtt;
 	double patched_beta; // r_ref in picoseconds
 	double r_ref;
 };
@@ -535,7 +550,8 @@ struct sluice_timely_state {
 	sluice_time prev_rtt; // of the previous completion
 	bool primed; // prev_rtt is one
 	double rtt_diff; // moving average of RTT differences, picoseconds
-	int64_t falling; // negative gradients in a row
+	int64_t falling; // negative gradients in a row, or with hai_any increases
+	sluice_bytes until; // sent at the latest update, with per_rtt
 };
 
 struct sluice_timely {
@@ -729,6 +745,7 @@ struct sluice_dcqcn_config {
 	// increase_timer and byte_counter are T and B: the rate rises for each such span, and
 	// for each so many bytes sent (section 3.1).
 	sluice_time increase_timer;
+	// byte_counter of 0 is none: the timer alone decides, as in public simulations.
 	sluice_bytes byte_counter;
 	// fast_recovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
@@ -742,6 +759,17 @@ struct sluice_dcqcn_config {
 	sluice_rate hyper_increase;
 	// min_rate is the lowest rate. The paper gives none.
 	sluice_rate min_rate;
+	// cut_interval, if not 0, looks at each end of such a span from the first notification
+	// on whether one came in it, and cuts the rate then; and alpha rises or falls at each
+	// end of alpha_timer, by whether one came in that. With 0, the paper, a notification
+	// does both at once.
+	sluice_time cut_interval;
+	// keep_target leaves the target as it is at a cut that follows another without a rise
+	// of the timer between.
+	bool keep_target;
+	// Marks takes each marked acknowledgement for a notification, and none that a
+	// receiver sends.
+	bool marks;
 	// Window bounds what is in flight by what the line rate fills in a base round
 	// trip. The paper has no window.
 	bool window;
@@ -752,7 +780,10 @@ struct sluice_dcqcn_params {
 	double g;
 	sluice_time alpha_timer;
 	sluice_time increase_timer;
-	sluice_bytes byte_counter;
+	sluice_bytes byte_counter; // 0: none
+	sluice_time cut_interval; // 0: none
+	bool keep_target;
+	bool marks;
 	int64_t recovery;
 	double additive; // bits per second
 	double hyper;
@@ -774,6 +805,11 @@ struct sluice_dcqcn_state {
 	sluice_bytes bytes;
 	sluice_bytes sent;
 	bool notified;
+	// With cut_interval: when the next of its spans ends, and whether a notification came
+	// in the present one, and in the present span of the alpha timer.
+	sluice_time cut_at;
+	bool must_cut;
+	bool must_rise;
 	// Rises since the latest notification, by the timer and by the byte counter; what
 	// is beyond F + 1 does not count.
 	int64_t timed;
@@ -804,10 +840,40 @@ struct sluice_dctcp_config {
 	// min_cwnd is the least window that marks and losses leave, in packets, from 1. A
 	// timeout leaves one packet.
 	double min_cwnd;
+
+	// rate_step, if not 0, makes DCTCP a rate in place of a window, which begins at the
+	// line rate and rises by so much each round trip without a cut, as public simulations
+	// of RDMA have it. initial_cwnd and min_cwnd mean nothing then.
+	sluice_rate rate_step;
+	// min_rate is the least such rate.
+	sluice_rate min_rate;
+};
+
+// sluice_dctcp_paced is DCTCP with a rate in place of the window, as the simulations of HPCC and
+// PowerTCP have it (inet-tub/ns3-datacenter, 6ddb4a4, HandleAckDctcp): it begins at the
+// line rate, a mark cuts it by half of alpha once a round trip, and a round trip without
+// a cut raises it by a step. The window is what the rate fills in a base round trip.
+struct sluice_dctcp_paced {
+	double g; // rates in bits per second
+	double step;
+	double least;
+	double most;
+	sluice_time base_rtt;
+	sluice_bytes mtu;
+
+	double rate;
+	double alpha;
+	double marked; // packets, in the present round trip
+	double batch; // packets that were outstanding when it began, and one
+	sluice_bytes until; // sent when it began
+	sluice_bytes recover; // sent at the latest cut
+	bool recovering; // until more than that is acknowledged
 };
 
 struct sluice_dctcp {
 	struct sluice_dctcplaw_window w;
+	struct sluice_dctcp_paced p; // in its place if paces
+	bool paces;
 	struct sluice_control control;
 };
 
@@ -945,6 +1011,10 @@ struct sluice_powertcp_config {
 	// after it was last set, and not with each: the limit under which section 5
 	// compares it with reTCP. Power is measured with each all the same.
 	bool once_per_rtt;
+	// from_round sets the window by each acknowledgement from the window that the last
+	// round trip ended with, as HPCC does and the authors' simulator, and not from that
+	// under which the acknowledged packet was sent. Remember means nothing then.
+	bool from_round;
 };
 
 struct sluice_powertcp_remembered {
@@ -968,6 +1038,7 @@ struct sluice_powertcp_params {
 	double min_current;
 	sluice_bytes remember; // times a round trip
 	bool once_per_rtt;
+	bool from_round;
 };
 
 // sluice_powertcp_memory answers GETCWND(ack.seq): the window when the acknowledged segment was
@@ -1001,7 +1072,8 @@ struct sluice_powertcp_state {
 	double smooth; // normalised power, smoothed over tau
 
 	struct sluice_powertcp_memory memory; // of old windows (section 3.3)
-	sluice_bytes updated; // how much had been sent when the window was last set
+	sluice_bytes updated; // how much had been sent when the window was last set, or round was
+	double round; // the window that the last round trip ended with, with from_round
 
 	struct sluice_telemetry_stack prev; // records of the previous acknowledgement
 	bool primed; // prev is one
@@ -1577,6 +1649,12 @@ struct sluice_verbs_sge {
 	uint32_t l_key;
 };
 
+/* Package ib. */
+
+// sluice_ib_access_flags say what may be done with a memory region or through a queue pair
+// (ibv_access_flags).
+typedef uint32_t sluice_ib_access_flags;
+
 /* Package completions. */
 
 // What sluice_completions_clock_host_time returns.
@@ -1804,7 +1882,7 @@ struct sluice_verbs_send_wr {
 
 	uint64_t remote_addr;
 	uint32_t r_key;
-	uint32_t imm; // immediate data, or with WRSendWithInv the key to invalidate
+	uint32_t imm; // immediate data, or with WRSendWithInv and WRLocalInv the key to invalidate
 
 	uint64_t compare_add; // atomics: compare with, or add
 	uint64_t swap;
@@ -1881,6 +1959,12 @@ struct sluice_core_refusal {
 // sluice_core_hold is what keeps a queue pair's next segment from the NIC.
 typedef uint8_t sluice_core_hold;
 
+// What sluice_core_qp_since returns.
+struct sluice_core_qp_since_result {
+	sluice_time rate;
+	sluice_time other;
+};
+
 // sluice_core_request is what a queue pair keeps of a request that is not wholly posted.
 struct sluice_core_request {
 	sluice_ib_wr_opcode opcode;
@@ -1952,11 +2036,12 @@ struct sluice_core_qp {
 	sluice_time last_ack;
 	sluice_time bypass; // net_rtt below which the engine is spared at line rate
 	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
+	sluice_time recent[7]; // how long what held it, since the instants were set back
 	struct sluice_completions_table table;
-	struct sluice_driver driver;
+	struct sluice_driver driver; // what few segments need of it comes last
 
 	// Then what few need.
-	struct sluice_long_time holds[7];
+	struct sluice_long_time holds[7]; // before recent
 	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
 	sluice_ib_mtu mtu;
 	struct sluice_uint8_slice inline_; // largest_inline for each slot

@@ -63,15 +63,26 @@ static void sluice_timely_params_next(const struct sluice_timely_params *p, stru
 
 	// Section 4.3: "negative for several consecutive completion times". The gradient,
 	// rtt_diff over min_rtt, has the sign of rtt_diff.
-	if (s->rtt_diff < 0.0) {
+	bool rises = s->rtt_diff < 0.0;
+	if (p->hai_any) {
+		rises = rtt < p->t_low || (rtt <= p->t_high && s->rtt_diff <= 0.0);
+	}
+	if (rises) {
 		s->falling = sluice_min(s->falling + 1, p->hai_count);
 	} else {
 		s->falling = 0;
 	}
+	double step = p->delta;
+	if (s->falling >= p->hai_count) {
+		step = p->hai_delta;
+	}
 
 	double rate = s->rate;
 	if (rtt < p->t_low) {
-		rate += scale * p->delta;
+		if (!p->hai_any) {
+			step = p->delta;
+		}
+		rate += scale * step;
 	} else if (rtt > p->t_high) {
 		// R (1 - beta (1 - Thigh/RTT)), section 4.3.
 		double cut = p->beta * (1.0 - (double)p->t_high / (double)rtt);
@@ -83,10 +94,6 @@ static void sluice_timely_params_next(const struct sluice_timely_params *p, stru
 		double cut = p->patched_beta * w * off;
 		rate = scale * (p->delta * (1.0 - w)) + rate * (1.0 - scale * cut);
 	} else if (s->rtt_diff <= 0.0) {
-		double step = p->delta;
-		if (s->falling >= p->hai_count) {
-			step = p->hai_delta;
-		}
 		rate += scale * step;
 	} else {
 		// R (1 - beta gradient): negative for a gradient above 1/beta, which
@@ -132,6 +139,8 @@ struct sluice_timely sluice_timely_start(struct sluice_timely_config c, struct s
 		.min_rate = (double)c.min_rate,
 		.max_rate = (double)max_rate,
 		.keep = 1.0 - c.max_decrease,
+		.hai_any = c.hai_any,
+		.per_rtt = c.per_rtt,
 		.patched = c.patched,
 		.patched_beta = c.patched_beta,
 		.r_ref = (double)c.rtt_ref,
@@ -165,7 +174,22 @@ static struct sluice_control sluice_timely_on_ack(struct sluice_timely *e, const
 	if (a->rtt <= 0 && a->net_rtt <= 0) {
 		return e->control; // no sample
 	}
-	sluice_timely_params_next(&e->p, &e->s, sluice_max(a->net_rtt, 0), a->scale, !a->app_limited);
+	double scale = a->scale;
+	if (e->p.per_rtt) {
+		if (a->acked <= e->s.until) {
+			return e->control;
+		}
+		bool first = e->s.until == 0;
+		e->s.until = a->sent;
+		scale = 1.0;
+		if (first) {
+			// Nothing to compare with: the simulations change nothing.
+			e->s.prev_rtt = sluice_max(a->net_rtt, 0);
+			e->s.primed = true;
+			return e->control;
+		}
+	}
+	sluice_timely_params_next(&e->p, &e->s, sluice_max(a->net_rtt, 0), scale, !a->app_limited);
 	e->control.rate = sluice_int64(e->s.rate);
 	return e->control;
 }

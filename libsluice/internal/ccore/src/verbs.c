@@ -5,13 +5,14 @@
 
 // SLUICE_VERBS_SEND_OPCODES are the operations of each transport service, a bit for each
 // opcode (IBA 9.2.1, table 38).
-static const uint16_t SLUICE_VERBS_SEND_OPCODES[5] = {[SLUICE_IB_RC] = SLUICE_VERBS_ANY_SEND, [SLUICE_IB_UC] = 143, [SLUICE_IB_UD] = 12};
+static const uint16_t SLUICE_VERBS_SEND_OPCODES[5] = {[SLUICE_IB_RC] = SLUICE_VERBS_ANY_SEND, [SLUICE_IB_UC] = 399, [SLUICE_IB_UD] = 12};
 
 
 static int sluice_verbs_wrong_opcode(const struct sluice_verbs_send_limits *l, sluice_ib_wr_opcode op);
 static int64_t sluice_verbs_send_wr_length(const struct sluice_verbs_send_wr *wr);
 static int sluice_verbs_wrong_inline(const struct sluice_verbs_send_limits *l, sluice_ib_wr_opcode op, int64_t length);
 static int sluice_verbs_wrong_data(const struct sluice_verbs_send_limits *l, const struct sluice_verbs_send_wr *wr, int64_t length);
+static int sluice_verbs_check_bind(const struct sluice_verbs_send_wr *wr);
 static int sluice_verbs_check_read(const struct sluice_verbs_send_limits *l, const struct sluice_verbs_send_wr *wr, int64_t length);
 static int sluice_verbs_check_datagram(const struct sluice_verbs_send_limits *l, const struct sluice_verbs_send_wr *wr, int64_t length);
 static int sluice_verbs_check_handle(const struct sluice_verbs_send_wr *wr);
@@ -36,7 +37,10 @@ static int sluice_verbs_check_send(const struct sluice_verbs_send_limits *l, con
 	} else if (wr->sgl.len > sluice_max(l->cap.max_send_sge, 1) || length > SLUICE_IB_MAX_MESSAGE) {
 		return sluice_verbs_wrong_data(l, wr, length);
 	}
-	if ((sluice_sar(SLUICE_VERBS_READS, op) & 1) != 0) {
+	if ((sluice_sar(SLUICE_VERBS_RARE, op) & 1) != 0) {
+		if (op == SLUICE_IB_WR_BIND_MW) {
+			return sluice_verbs_check_bind(wr);
+		}
 		return sluice_verbs_check_read(l, wr, length);
 	} else if (l->type == SLUICE_IB_UD) {
 		return sluice_verbs_check_datagram(l, wr, length);
@@ -130,4 +134,17 @@ static int64_t sluice_verbs_send_wr_length(const struct sluice_verbs_send_wr *wr
 		n += (int64_t)s.length;
 	}
 	return n;
+}
+
+// sluice_verbs_check_bind checks a request that binds a window.
+static int sluice_verbs_check_bind(const struct sluice_verbs_send_wr *wr)
+{
+	sluice_ib_access_flags access = wr->imm;
+	if ((access & ~SLUICE_VERBS_MW_RIGHTS) != 0) {
+		return SLUICE_INVALID;
+	}
+	if (wr->sgl.len > 0) {
+		return SLUICE_INVALID;
+	}
+	return sluice_verbs_check_handle(wr);
 }

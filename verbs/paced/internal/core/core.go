@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -73,7 +74,7 @@ func New(c Config, clock *completions.Clock) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	core := new(Core)
+	core := cacheline.New(Core{})
 	core.start(c, clock, sched, make([]claim, c.Batch), Scratch{WRs: make([]verbs.SendWR, c.Batch)}, nil)
 	return core, nil
 }

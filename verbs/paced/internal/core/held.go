@@ -34,14 +34,16 @@ func (q *QP) held(now units.Time, why Hold) {
 // settle counts the time until now for what holds the queue pair.
 func (q *QP) settle(now units.Time) {
 	if now > q.heldFrom {
-		q.count(&q.holds, now)
+		rate, other := q.since(now)
+		q.recent[HeldRate] += rate
+		q.recent[q.hold] += other
 		q.heldFrom = now
 	}
 }
 
-// count adds the time from heldFrom to now for what holds the queue pair. The part in
-// which the rate alone would hold it counts for the rate.
-func (q *QP) count(to *Times, now units.Time) {
+// since returns for how much of the time from heldFrom to now the rate alone would hold
+// the queue pair, and the rest.
+func (q *QP) since(now units.Time) (rate, other units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
 	switch {
 	case q.hold == HeldFiled:
@@ -51,10 +53,9 @@ func (q *QP) count(to *Times, now units.Time) {
 	}
 	if due > from {
 		due = min(due, now)
-		to[HeldRate] = to[HeldRate].Add(due - from)
-		from = due
+		return due - from, now - due
 	}
-	to[q.hold] = to[q.hold].Add(now - from)
+	return 0, now - from
 }
 
 // Times are times by what held a queue pair meanwhile.
@@ -68,10 +69,27 @@ func (q *QP) Held(now units.Time) (sum Times) {
 
 // AddHeld adds how long the queue pair was held until now, by what.
 func (q *QP) AddHeld(now units.Time, sum *Times) {
-	if now > q.heldFrom {
-		q.count(sum, now)
-	}
+	q.count(now, sum)
 	for i := range sum {
-		sum[i] = sum[i].Plus(q.holds[i])
+		sum[i] = sum[i].Plus(q.holds[i]).Add(q.recent[i])
+	}
+}
+
+// count adds the time from heldFrom to now.
+func (q *QP) count(now units.Time, to *Times) {
+	if now > q.heldFrom {
+		rate, other := q.since(now)
+		to[HeldRate] = to[HeldRate].Add(rate)
+		to[q.hold] = to[q.hold].Add(other)
+	}
+}
+
+// bank settles where the time may be too long for recent, which it empties.
+func (q *QP) bank(now units.Time) {
+	q.count(now, &q.holds)
+	q.heldFrom = max(q.heldFrom, now)
+	for i := range q.recent {
+		q.holds[i] = q.holds[i].Add(q.recent[i])
+		q.recent[i] = 0
 	}
 }

@@ -46,7 +46,7 @@ func (c *Core) setBack(now units.LongTime, t units.Time) {
 
 // setBack sets the queue pair's instants back. The scheduler's are not set back yet.
 func (q *QP) setBack(by units.Time) {
-	q.settle(by)
+	q.bank(by)
 	q.heldFrom, q.lastAck = q.heldFrom.SetBack(by), q.lastAck.SetBack(by)
 	q.driver.SetBack(by)
 	q.table.SetBack(by)

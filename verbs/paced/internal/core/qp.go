@@ -54,13 +54,14 @@ type QP struct {
 	largest  units.Bytes
 	line     units.Rate // of the port; 0 if not known
 	lastAck  units.Time
-	bypass   units.Time // NetRTT below which the engine is spared at line rate
-	size     size       // of the last segment; bytes is -1 if wire or the MTU changed since
+	bypass   units.Time        // NetRTT below which the engine is spared at line rate
+	size     size              // of the last segment; bytes is -1 if wire or the MTU changed since
+	recent   [Holds]units.Time // how long what held it, since the instants were set back
 	table    completions.Table
-	driver   cc.Driver
+	driver   cc.Driver // what few segments need of it comes last
 
 	// Then what few need.
-	holds  Times
+	holds  Times      // before recent
 	wire   units.Rate // at which the NIC sends a segment: its limiter's, else line
 	mtu    ib.MTU
 	inline []byte // largestInline for each slot

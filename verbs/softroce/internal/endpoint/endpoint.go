@@ -73,7 +73,8 @@ type Endpoint struct {
 	qps     table[QP]
 	origin  units.LongTime // of all instants, on the device's counter
 	regions table[MR]
-	objects int // protection domains, completion queues
+	windows table[MW] // by the upper 24 bits of their keys
+	objects int       // protection domains, completion queues
 	gsi     gsi
 
 	ready  readyList

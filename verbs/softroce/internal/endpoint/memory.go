@@ -44,6 +44,8 @@ type MR struct {
 	access ib.AccessFlags
 	live   bool // false once its key is invalid
 	gone   bool
+	// windows is how many windows are bound to it.
+	windows int
 }
 
 const pageBytes = 4096
@@ -90,7 +92,7 @@ func (p *PD) newRegion(size uint64, access ib.AccessFlags) (*MR, error) {
 
 func (e *Endpoint) checkAccess(op string, access ib.AccessFlags) error {
 	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate
+	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate | ib.AccessMWBind
 	switch {
 	case access&^(known|ib.AccessHugeTLB) != 0:
 		return verbs.Errorf(op, e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), known)
@@ -114,7 +116,7 @@ func (e *Endpoint) newKey() (uint32, error) {
 		if err != nil {
 			return 0, err
 		}
-		if key := uint32(r); key != 0 && e.regions.get(key) == nil {
+		if key := uint32(r); key != 0 && e.regions.get(key) == nil && e.windows.get(key>>8) == nil {
 			return key, nil
 		}
 	}
@@ -144,10 +146,14 @@ func (m *MR) SetAccess(access ib.AccessFlags) error {
 	return nil
 }
 
-// Close makes the key invalid. No byte of the buffer is touched afterwards.
+// Close makes the key invalid. No byte of the buffer is touched afterwards. It fails while
+// windows are bound to the region.
 func (m *MR) Close() error {
 	if m.gone {
 		return verbs.Errorf("dereg_mr", m.pd.e.cfg.Name, verbs.ErrClosed, "the region was deregistered before")
+	}
+	if m.windows > 0 {
+		return verbs.Errorf("dereg_mr", m.pd.e.cfg.Name, verbs.ErrBusy, "%d memory windows are bound to it", m.windows)
 	}
 	m.invalidate()
 	m.gone, m.buf, m.other = true, nil, foreign{}

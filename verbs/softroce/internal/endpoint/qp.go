@@ -45,6 +45,7 @@ type QP struct {
 	timerAt    units.Time
 	timerIndex int
 
+	windows     int // bound to it
 	incarnation *incarnation
 	overrun     bool // a completion of it was lost
 
@@ -385,6 +386,7 @@ func (q *QP) fail(now units.Time) {
 func (q *QP) reset() {
 	e := q.e
 	q.endIncarnation()
+	q.unbindWindows()
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {

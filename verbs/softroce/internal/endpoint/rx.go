@@ -154,14 +154,9 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 // invalidate that is allowed: nothing else of its message can fail.
 func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 	if !c.Invalidate {
-		return e.region(c.RKey, q.pd, c.VA, uint64(c.Length), c.Access) != nil
+		return e.remote(q, c.RKey, c.VA, uint64(c.Length), c.Access) != nil
 	}
-	m := e.regions.get(c.RKey)
-	if m == nil || m.pd != q.pd || m.access&ib.AccessRemoteInvalidate == 0 {
-		return false
-	}
-	m.invalidate()
-	return true
+	return e.invalidate(q, c.RKey, true)
 }
 
 // place copies the payload to its destination. If that memory may not be written,
@@ -174,7 +169,7 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 	ok := false
 	switch p.Kind {
 	case rc.PlaceMemory:
-		m := e.region(p.RKey, q.pd, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		m := e.remote(q, p.RKey, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
 		ok = m != nil && e.store(m, p.VA, in.payload[:p.Length])
 	case rc.PlaceRecv:
 		ok = e.placeRecv(q, in, p)
@@ -211,7 +206,7 @@ func (e *Endpoint) unplaced(now units.Time, q *QP, p *rc.Place) {
 // atomic performs an atomic operation. The address is a multiple of eight, and
 // registered memory keeps that.
 func (e *Endpoint) atomic(now units.Time, q *QP, a *rc.Atomic) {
-	m := e.region(a.RKey, q.pd, a.VA, 8, ib.AccessRemoteAtomic)
+	m := e.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	var orig uint64
 	ok := m != nil
 	switch {

@@ -64,8 +64,8 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 			e.arm(q)
 			return 0
 		}
-		if d.Source == rc.SourceLocalInv {
-			e.invalidateLocal(now, q, d)
+		if d.Source == rc.SourceLocalInv || d.Source == rc.SourceBindMW {
+			e.changeKey(now, q, d)
 			continue
 		}
 		e.out = roce.Packet{Header: d.Header, DestQP: q.destQPN, PKey: roce.DefaultPKey}
@@ -123,7 +123,7 @@ func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
 // transport that its memory may not be read.
 func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) bool {
 	if d.Source == rc.SourceMemory {
-		m := e.region(d.RKey, q.pd, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		m := e.remote(q, d.RKey, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
 		if m == nil || !e.load(to, m, d.VA, 0) {
 			e.Counters.RemoteKeyFaults++
 			q.rc.FailResponse(now, d, ib.WCRemAccessErr, &e.eff)
@@ -149,17 +149,21 @@ func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) boo
 	return true
 }
 
-// invalidateLocal carries out a local invalidate whose turn has come.
-func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
+// changeKey carries out a local invalidate, or the bind of a window, whose turn has come.
+func (e *Endpoint) changeKey(now units.Time, q *QP, d *rc.Descriptor) {
 	e.stamp = e.stampOf(now)
-	m := e.regions.get(d.Header.Imm)
-	if m == nil || m.pd != q.pd {
+	ok := false
+	if d.Source == rc.SourceBindMW {
+		ok = e.bind(q, q.sq.at(q.sq.part(d.Slot).wr))
+	} else {
+		ok = e.invalidate(q, d.Header.Imm, false)
+	}
+	if !ok {
 		e.Counters.LocalFaults++
 		q.rc.FailSend(now, d.Slot, ib.WCMWBindErr, &e.eff)
 		e.effects(now, q, nil)
 		return
 	}
-	m.invalidate()
 	e.reap(q)
 	e.failOverrun(now)
 }

@@ -1,0 +1,143 @@
+package nicmodel
+
+import (
+	"slices"
+
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Transmission selection algorithms of a traffic class (IEEE 802.1Qaz).
+const (
+	TSAStrict = "strict"
+	TSAETS    = "ets"
+)
+
+// EgressConfig is the port's traffic classes, as mlnx_qos and dcb set them (IEEE 802.1Qaz). Without any, each
+// priority is a class of its own, the higher ones go first, and all have one room before the wire. With
+// them each class has a room of tx_buffer for its requests and one for its READ responses, and scheduler and wire
+// divide by class: strict classes first, the higher numbers before the lower ones; then those
+// of ETS with a share, and then those of ETS whose share is 0, one like the other.
+type EgressConfig struct {
+	// PrioTC is the traffic class of each priority, 0 to 7, from priority 0 on; those that are left out
+	// are of class 0.
+	PrioTC []int `yaml:"prio_tc" eg:"[0, 0, 0, 1]"`
+	// TSA is how each traffic class is served, from class 0 on: strict or ets. Without any there are no
+	// classes.
+	TSA []string `yaml:"tsa" eg:"[ets, ets]"`
+	// TCBW is the share of each class of ETS, percent; they add up to 100.
+	TCBW []int `yaml:"tcbw" eg:"[20, 80]"`
+}
+
+// class is the traffic class of a priority.
+func (c *EgressConfig) class(priority uint8) int {
+	if int(priority) < len(c.PrioTC) {
+		return c.PrioTC[priority]
+	}
+	return 0
+}
+
+// Ranks of classes: those of ETS without a share, then ETS, then the strict ones.
+const (
+	rankLowest = iota
+	rankETS
+	rankStrict
+)
+
+// shares are those of the classes.
+func (c *EgressConfig) shares() shares {
+	all := shares{takers: make([]share, max(len(c.TSA), 1))}
+	for i := range all.takers {
+		t := &all.takers[i]
+		switch {
+		case len(c.TSA) == 0 || c.TSA[i] == TSAStrict:
+			t.rank, t.weight = rankStrict+i, 1
+		case i < len(c.TCBW) && c.TCBW[i] > 0:
+			t.rank, t.weight = rankETS, uint64(c.TCBW[i])
+		default:
+			t.rank, t.weight = rankLowest, 1
+		}
+	}
+	return all
+}
+
+func (c *EgressConfig) rules() error {
+	sum, ets := 0, false
+	for i, tsa := range c.TSA {
+		share := 0
+		if i < len(c.TCBW) {
+			share = c.TCBW[i]
+		}
+		switch {
+		case tsa != TSAStrict && tsa != TSAETS:
+			return bad("egress.tsa", tsa, "choose %s or %s for each traffic class", TSAStrict, TSAETS)
+		case share < 0 || share > 100 || tsa == TSAStrict && share != 0:
+			return bad("egress.tcbw", share, "choose 0 to 100 for a traffic class of ets, and 0 for a strict one, such as class %d", i)
+		}
+		sum, ets = sum+share, ets || tsa == TSAETS
+	}
+	switch {
+	case len(c.TSA) > fabric.MaxPriorities:
+		return bad("egress.tsa", len(c.TSA), "choose at most %d traffic classes", fabric.MaxPriorities)
+	case len(c.TCBW) > len(c.TSA):
+		return bad("egress.tcbw", len(c.TCBW), "choose at most as many shares as egress.tsa has traffic classes, %d", len(c.TSA))
+	case ets && sum != 100:
+		return bad("egress.tcbw", sum, "choose shares of the classes of ets that add up to 100")
+	case len(c.PrioTC) > fabric.MaxPriorities:
+		return bad("egress.prio_tc", len(c.PrioTC), "choose a class for at most %d priorities", fabric.MaxPriorities)
+	}
+	if i := slices.IndexFunc(c.PrioTC, func(tc int) bool { return tc < 0 || tc >= len(c.TSA) }); i >= 0 {
+		return bad("egress.prio_tc", c.PrioTC[i], "choose one of the %d traffic classes that egress.tsa has", len(c.TSA))
+	}
+	return nil
+}
+
+// FunctionConfig is a PCIe function of the NIC: the physical one, or a virtual one.
+type FunctionConfig struct {
+	// MinTxRate is what the function is guaranteed against others that have a guarantee; 0 is none
+	// (ip link set vf min_tx_rate).
+	MinTxRate units.Rate `yaml:"min_tx_rate" eg:"20Gbps"`
+	// MaxTxRate is the most that it may send, of frames' bytes; 0 is no bound (max_tx_rate).
+	MaxTxRate units.Rate `yaml:"max_tx_rate" eg:"50Gbps"`
+}
+
+// mostFunctions is a bound of the model, of the masks of shares.
+const mostFunctions = 64
+
+// mostShare is the largest share of a function, max_tsar_bw_share of a device: an estimate.
+const mostShare = 100
+
+// functionShares are the shares that the kernel's driver makes of guarantees (mlx5, esw/qos.c, as recalled): in proportion
+// to them, the largest being mostShare, and 1 for who has none. Without guarantees all are alike.
+func functionShares(functions []FunctionConfig) shares {
+	most := units.Rate(0)
+	for _, f := range functions {
+		most = max(most, f.MinTxRate)
+	}
+	divider := max(most/mostShare, units.Mbps)
+	all := shares{takers: make([]share, max(len(functions), 1))}
+	for i := range all.takers {
+		all.takers[i].weight = 1
+		if i < len(functions) {
+			all.takers[i].weight = uint64(max((functions[i].MinTxRate+divider-1)/divider, 1))
+		}
+	}
+	return all
+}
+
+func functionRules(functions []FunctionConfig) error {
+	if n := len(functions); n > mostFunctions {
+		return bad("functions", n, "choose at most %d functions", mostFunctions)
+	}
+	for _, f := range functions {
+		switch {
+		case f.MaxTxRate != 0 && (f.MaxTxRate < units.Mbps || f.MaxTxRate > mostRate):
+			return bad("functions.max_tx_rate", f.MaxTxRate, "choose %v to %v, or 0 for no bound", units.Mbps, mostRate)
+		case f.MinTxRate < 0 || f.MinTxRate > mostRate:
+			return bad("functions.min_tx_rate", f.MinTxRate, "choose at most %v, or 0 for no guarantee", mostRate)
+		case f.MaxTxRate > 0 && f.MinTxRate > f.MaxTxRate:
+			return bad("functions.min_tx_rate", f.MinTxRate, "choose at most functions.max_tx_rate, %v", f.MaxTxRate)
+		}
+	}
+	return nil
+}
