@@ -193,7 +193,7 @@ test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx
 RACE = ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$ -e /internal/report$$)
 
 race: need-go ## run the packages that have goroutines under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test $(TAGS) -race -short $(GOTESTFLAGS) $(RACE)
+	CGO_ENABLED=1 $(GO) test $(TAGS) -race -short -timeout 30m $(GOTESTFLAGS) $(RACE)
 
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \

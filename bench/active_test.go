@@ -106,6 +106,7 @@ workloads:
 // the run is, goodput and the bandwidths of collectives are the same, in the closed
 // forms of nccl-tests.
 func TestGoodputIsOverActiveTime(t *testing.T) {
+	notUnderRace(t)
 	short, long := run(t, parse(t, together, "duration=6ms")), run(t, parse(t, together, "duration=12ms"))
 	near := func(what string, got stats.Float, want float64) {
 		t.Helper()

@@ -12,6 +12,7 @@ import (
 // NIC's own clock, whatever the hosts do; those of software spread, and the more so the
 // busier the hosts.
 func TestTimelyFigure11(t *testing.T) {
+	notUnderRace(t)
 	s := load(t, "timely-fig11")
 	r := run(t, s)
 	for _, m := range Misses(s, r) {

@@ -22,6 +22,7 @@ func near(a, b stats.Float, share float64) bool {
 // wire and bytes are those of the network, and must all but agree; round trips and
 // queues depend on which packet comes first, and are given more room.
 func TestModelsAgree(t *testing.T) {
+	notUnderRace(t)
 	for _, c := range []struct {
 		scenario  string
 		sets      []string
@@ -107,6 +108,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1000B}]}]
 // All built-in scenarios of flows run with reduced NICs, and add up; so do networks
 // that lose packets.
 func TestReducedConservation(t *testing.T) {
+	notUnderRace(t)
 	ran := 0
 	for _, name := range scenario.Builtins() {
 		s, err := scenario.Load(name, "duration=2ms", "warmup=0", "expect=[]", "nic.model=reduced", "nic.mode=auto")

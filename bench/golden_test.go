@@ -26,6 +26,7 @@ var shorter = map[string][]string{
 // written: what makes the simulator faster changes none of them. Events are left
 // out, because how many a packet costs is the simulator's own business.
 func TestBuiltinFigures(t *testing.T) {
+	notUnderRace(t)
 	var b strings.Builder
 	for _, name := range scenario.Builtins() {
 		for _, s := range run(t, load(t, name, shorter[name]...)).Systems {

@@ -42,6 +42,7 @@ func resultOf(t *testing.T, s *scenario.Scenario) string {
 // themselves, in the same form by the same clock: whole scenarios of the papers, for
 // every signal.
 func TestProgramsGiveTheResultsOfTheSwitch(t *testing.T) {
+	notUnderRace(t)
 	for _, c := range []struct {
 		scenario string
 		set      []string

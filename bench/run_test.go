@@ -167,9 +167,20 @@ func TestPowerTCPIncast(t *testing.T) {
 	}
 }
 
+// notUnderRace skips a test of many simulations on one goroutine each, which would take
+// most of the detector's time; TestSystemsBesideEachOther and TestDividedRunsAgree have
+// the workers that it is for.
+func notUnderRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("long, and on one goroutine: nothing for the race detector")
+	}
+}
+
 // Every byte that a flow has is delivered once, and every packet is accounted
 // for, in all built-in scenarios.
 func TestConservation(t *testing.T) {
+	notUnderRace(t)
 	for _, name := range scenario.Builtins() {
 		s := load(t, name, "duration=2ms", "warmup=0", "expect=[]")
 		for i, sys := range s.Systems {
