@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/cli/internal/reproduce"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
@@ -19,7 +21,8 @@ import (
 type reproduceFlags struct {
 	all, list, strict, quiet bool
 	json, html, markdown     string
-	from                     string
+	from, verify, sample     string
+	seed                     uint64
 	options                  reproduce.Options
 }
 
@@ -42,11 +45,15 @@ pattern such as 'poseidon-multihop*'.
 
 Finished runs are kept in --out and used again: after an interrupt, the same command
 goes on from there. The rows that were done by then are printed and written, those
-that are missing are named, and the exit status is 130. A row that is missed is no error unless --strict is given.`,
+that are missing are named, and the exit status is 130. A row that is missed is no error unless --strict is given.
+
+--verify makes a sample of a report's runs again: it says whether this program gives what the
+report's program gave. The exit status is 1 if a run does not.`,
 		Example: `  sluice reproduce --list
   sluice reproduce timely-table1-timely
   sluice reproduce --quick --html quick.html
-  sluice reproduce --all --json out.json --html out.html`,
+  sluice reproduce --all --json out.json --html out.html
+  sluice reproduce --verify docs/reproductions.json --sample 5%`,
 		RunE: func(c *cobra.Command, ids []string) error {
 			f.options.Arguments = args
 			return f.run(c, ids)
@@ -60,6 +67,10 @@ that are missing are named, and the exit status is 130. A row that is missed is 
 	flags.StringVar(&f.html, "html", "", "write the report with plots as an HTML page to `FILE`")
 	flags.StringVar(&f.markdown, "markdown", "", "write the report as Markdown to `FILE`")
 	flags.StringVar(&f.from, "from", "", "run nothing: take the report that --json wrote to `FILE`")
+	flags.StringVar(&f.verify, "verify", "", "make runs of the report that --json wrote to `FILE` again, and compare")
+	flags.StringVar(&f.sample, "sample", "1%", "with --verify, make this `SHARE` of the runs: 1% or 0.01")
+	flags.Uint64Var(&f.seed, "seed", uint64(time.Now().UnixNano()), "with --verify, choose the runs by `SEED` (default: other ones each time)") //nolint:gosec // any bits will do
+	flags.Lookup("seed").DefValue = ""
 	flags.StringVar(&f.options.Dir, "out", "", "keep finished runs in `DIR` (default: in the user's cache directory)")
 	flags.BoolVar(&f.options.Foreign, "any-version", false, "use runs in --out also if another version of the program made them")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "runs at a time (default: one a core)")
@@ -72,6 +83,15 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	rows := reproduce.Rows()
 	if f.list {
 		return reproduce.List(c.OutOrStdout(), rows)
+	}
+	switch given := c.Flags(); {
+	case f.verify == "" && (given.Changed("sample") || given.Changed("seed")):
+		return usageError{errors.New("--sample and --seed choose runs of the report that --verify names: give it, or leave them out")}
+	case f.verify != "":
+		if len(ids) > 0 || f.all || f.options.Quick || f.from != "" || f.json != "" || f.html != "" || f.markdown != "" {
+			return usageError{errors.New("--verify takes the report alone: leave out rows, --all, --quick, --from and files to write")}
+		}
+		return f.verifyReport(c)
 	}
 	switch {
 	case f.from != "" && (len(ids) > 0 || f.all || f.options.Quick || f.html != ""):
@@ -125,19 +145,60 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	return nil
 }
 
+// verifyReport makes some runs of a report again.
+func (f *reproduceFlags) verifyReport(c *cobra.Command) error {
+	share, err := sweep.ParseShare(f.sample)
+	if err != nil {
+		return usageError{fmt.Errorf("--sample %w", err)}
+	}
+	report, err := readReport(f.verify)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	line := newProgress(os.Stderr)
+	show := line.Show
+	if f.quiet {
+		show = nil
+	}
+	ran, differ, err := reproduce.Verify(ctx, report, share, f.seed, show)
+	line.Clear()
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.verify, err)
+	}
+	for _, run := range differ {
+		if _, err := fmt.Fprintf(c.OutOrStdout(), "%s differs\n", run); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: %d of %d runs made again, by seed %d; %d differ\n", f.verify, ran, report.Runs, f.seed, len(differ)); err != nil {
+		return err
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("%d of %d runs differ from the report, which was made by %s", len(differ), ran, report.Program)
+	}
+	return nil
+}
+
+// readReport reads a report that --json wrote.
+func readReport(name string) (*reproduce.Report, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	report, err := reproduce.ReadReport(in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	return report, nil
+}
+
 // report runs rows, or reads what an earlier call wrote. With an error it has the rows
 // that were done, or is nil if there are none.
 func (f *reproduceFlags) report(ctx context.Context, rows []*reproduce.Row, ids []string) (*reproduce.Report, error) {
 	if f.from != "" {
-		in, err := os.Open(f.from)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		report, err := reproduce.ReadReport(in)
-		if err = errors.Join(err, in.Close()); err != nil {
-			return nil, usageError{fmt.Errorf("%s: %w", f.from, err)}
-		}
-		return report, nil
+		return readReport(f.from)
 	}
 	rows, err := reproduce.Select(rows, ids)
 	if err != nil {

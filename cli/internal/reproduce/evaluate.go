@@ -11,9 +11,9 @@ import (
 
 // evaluate reads the results of all rows and says what they show.
 func evaluate(p *plan, st *store) (*Report, error) {
-	r := &Report{Version: reportVersion, Listed: listed(), Defined: papersRows(Rows())}
+	r := &Report{Version: reportVersion, Listed: listed(), Defined: papersRows(Rows()), Fingerprints: map[string]string{}}
 	for _, row := range p.rows {
-		seeds, err := p.load(row, st)
+		seeds, err := p.load(row, st, r.Fingerprints)
 		if err != nil {
 			return nil, err
 		}
@@ -51,8 +51,8 @@ func papersRows(rows []*Row) int {
 	return n
 }
 
-// load reads the results that a row wants, seed by seed.
-func (p *plan) load(row *Row, st *store) ([]*seed, error) {
+// load reads the results that a row wants, seed by seed, and adds their fingerprints.
+func (p *plan) load(row *Row, st *store, fingerprints map[string]string) ([]*seed, error) {
 	seeds := make([]*seed, row.seeds(p.quick))
 	for i := range seeds {
 		seeds[i] = &seed{Number: uint64(i + 1), systems: map[string]*results.System{}}
@@ -68,6 +68,7 @@ func (p *plan) load(row *Row, st *store) ([]*seed, error) {
 		s := seeds[w.seed-1]
 		s.systems[w.run+"/"+w.job.system] = result.Systems[0]
 		s.wall += result.WallS
+		fingerprints[w.job.key] = fingerprint(result.Systems[0])
 	}
 	return seeds, nil
 }

@@ -40,6 +40,10 @@ type Report struct {
 	Defined int `json:"defined"` // of those, that can be run
 
 	Rows []*rowResult `json:"rows"`
+
+	// Fingerprints are of what each run gave, by the name that it is kept under. Any later
+	// program can hold its own runs against them (Verify).
+	Fingerprints map[string]string `json:"fingerprints,omitempty"`
 }
 
 // status is the outcome of a row.
