@@ -70,15 +70,19 @@ func TestSystemsBesideEachOther(t *testing.T) {
 // A system's result says why its network ran undivided, and nothing where it did not.
 func TestUndividedIsSaid(t *testing.T) {
 	for _, c := range []struct {
-		set, why string
+		model, set, why string
 	}{
-		{"nic.model=reduced", ""},
-		{"nic.model=staged", "staged NICs"},
-		{"topology.host_delay=0s", "a link without delay"},
-		{"fabric.pfc.watchdog=1ms", "a PFC watchdog"},
-		{"systems=[{engine: ideal}]", "an oracle"},
+		{"reduced", "seed=2", ""},
+		{"staged", "seed=2", ""},
+		{"staged", "workloads[0].operation=read", ""},
+		{"staged", "measure.nic=[h0]", "measure.nic"},
+		{"staged", "verbs.mr_per_qp=true", "verbs.mr_per_qp"},
+		{"staged", "systems=[{engine: ideal}]", ""},
+		{"reduced", "topology.host_delay=0s", "a link without delay"},
+		{"reduced", "fabric.pfc.watchdog=1ms", ""},
+		{"reduced", "systems=[{engine: ideal}]", ""},
 	} {
-		s := load(t, "quickstart", "nic.model=reduced", "nic.mode=auto", "duration=20us", c.set)
+		s := load(t, "quickstart", "nic.model="+c.model, "nic.mode=auto", "duration=20us", c.set)
 		r, err := Run(s, Options{Workers: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -13,10 +13,11 @@ import (
 // fleet is the reduced NICs of a simulation and the flows that they carry.
 type fleet struct {
 	*reduced.Fleet
-	sim    *simulation
-	flows  []*flow // by slot, which is what the NICs know them by
-	free   []int   // slots
-	placed units.Bytes
+	sim        *simulation
+	flows      []*flow // by slot, which is what the NICs know them by
+	free       []int   // slots
+	placed     units.Bytes
+	completion units.Time // from the end of a flow to the host's knowledge of it
 }
 
 // lightFlow is a flow on reduced NICs.
@@ -38,7 +39,7 @@ func (s *simulation) addFleet() error {
 	if err != nil {
 		return err
 	}
-	s.fleet = &fleet{Fleet: fl, sim: s}
+	s.fleet = &fleet{Fleet: fl, sim: s, completion: s.sys.ReducedLatencies().Completion}
 	fl.OnDone(s.fleet.ended)
 	fl.OnAck(s.fleet.acked)
 	return nil
@@ -46,6 +47,21 @@ func (s *simulation) addFleet() error {
 
 // start has the NICs carry a flow.
 func (x *fleet) start(f *flow) error {
+	if err := x.connect(f); err != nil {
+		return err
+	}
+	// What an endless flow has posted only its NIC knows.
+	if f.posted = f.Size; f.Size == 0 {
+		f.posted = units.Bytes(1<<63 - 1)
+	}
+	if x.sim.measure != nil {
+		x.sim.measure.started(f)
+	}
+	return nil
+}
+
+// connect makes a flow's ends at the NICs. A connection has then posted nothing yet.
+func (x *fleet) connect(f *flow) error {
 	s := x.sim
 	if len(x.free) == 0 {
 		x.flows = append(x.flows, nil)
@@ -61,7 +77,7 @@ func (x *fleet) start(f *flow) error {
 	}
 	f.light.ref, err = x.Start(&reduced.Flow{
 		ID: uint64(f.light.slot), Src: f.Src, Dst: f.Dst, Size: f.Size, Message: f.Message, Stop: f.Stop,
-		FlowHash: f.light.hash, Congestion: c,
+		FlowHash: f.light.hash, Congestion: c, Class: uint8(f.Class), Kept: f.kept != nil, Notify: f.kept.notifies(),
 	})
 	if err != nil {
 		return err
@@ -70,13 +86,51 @@ func (x *fleet) start(f *flow) error {
 	x.flows[f.light.slot] = f
 	f.index = len(s.active)
 	s.active = append(s.active, f)
-	s.oracle.changed()
-	// What an endless flow has posted only its NIC knows.
-	if f.posted = f.Size; f.Size == 0 {
-		f.posted = units.Bytes(1<<63 - 1)
+	s.oracle.changed(s.engine.Now())
+	return nil
+}
+
+// learned is told when a host has learned of a message of a connection.
+func (x *fleet) learned(m *reduced.Message) {
+	f, now := x.flows[m.ID], x.sim.engine.Now()
+	if f == nil {
+		return // it has been closed
 	}
-	if s.measure != nil {
-		s.measure.started(f)
+	var err error
+	if m.Arrived {
+		err = f.kept.received(now)
+	} else {
+		if f.outstanding--; f.outstanding == 0 {
+			x.sim.busy(f, false)
+			x.sim.oracle.changed(now)
+		}
+		err = f.kept.completed(now, int(m.Tag))
+	}
+	if err != nil {
+		x.sim.fail(err)
+	}
+}
+
+// postLight is post between reduced NICs.
+func (k *kept) postLight() error {
+	f, s := k.flow, k.by.sim
+	limit := s.sys.NIC.SendDepth
+	if k.Depth > 0 {
+		limit = min(limit, k.Depth)
+	}
+	for f.outstanding < limit {
+		p, ok := k.take()
+		if !ok {
+			break
+		}
+		if err := s.fleet.Post(f.light.ref, p.Size, uint64(p.Tag)); err != nil {
+			return err
+		}
+		f.posted += p.Size
+		if f.outstanding++; f.outstanding == 1 {
+			s.busy(f, true)
+			s.oracle.changed(s.engine.Now())
+		}
 	}
 	return nil
 }
@@ -94,6 +148,9 @@ func (x *fleet) ended(d *reduced.Done) {
 	if d.Status != ib.WCSuccess {
 		x.sim.fail(fmt.Errorf("flow %d from %s to %s: %w", f.ID, x.sim.name(f.Src), x.sim.name(f.Dst), d.Status))
 		return
+	}
+	if f.kept != nil {
+		return // who closed it takes leave of it
 	}
 	f.done = f.Size
 	if err := x.sim.finished(f, d.At); err != nil {

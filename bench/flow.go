@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // flow is a flow under way.
@@ -30,6 +31,7 @@ type flow struct {
 	remoteAt        place // and at the peer
 	tally           flowTally
 	directed        directed // by the oracle, if there is one
+	last            atEnd
 }
 
 // pair is a queue pair at each end; the poster's is paced. A Read is posted by the
@@ -47,6 +49,9 @@ func (f *flow) arrived() nicmodel.Delivered {
 	if f.light != nil {
 		return f.light.arrived()
 	}
+	if f.last.over && f.sink == f.poster.nic {
+		return f.last.delivered
+	}
 	return f.sink.Delivered(f.sinkQPN)
 }
 
@@ -56,29 +61,22 @@ type events struct{ retrans, timeouts, cnps uint64 }
 
 func (f *flow) events() events {
 	var e events
-	e.retrans, e.timeouts = f.resent()
-	e.cnps = f.notifications()
-	return e
+	if f.light != nil {
+		e.retrans, e.timeouts = f.light.resent()
+		e.cnps = f.light.notifications()
+		return e
+	}
+	return f.ofPoster()
 }
 
-// resent returns how many packets of a flow were sent again, and how many times
-// its timers ran out.
-func (f *flow) resent() (retransmissions, timeouts uint64) {
-	if f.light != nil {
-		return f.light.resent()
+// ofPoster are the events at the end that posts; the other one requests nothing.
+func (f *flow) ofPoster() events {
+	if f.last.over {
+		return f.last.events
 	}
-	c, peer := f.poster.nic.Counters(f.qp.Num()), f.peer.nic.Counters(f.peerQP.Num())
-	return c.RetransmittedPackets + peer.RetransmittedPackets, c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
-}
-
-// notifications returns how many congestion notification packets a flow's sender was
-// sent.
-func (f *flow) notifications() uint64 {
-	if f.light != nil {
-		return f.light.notifications()
-	}
-	_, handled := f.poster.nic.Notifications(f.qp.Num())
-	return handled
+	c := f.poster.nic.Counters(f.qp.Num())
+	_, cnps := f.poster.nic.Notifications(f.qp.Num())
+	return events{c.RetransmittedPackets, c.LocalAckTimeoutErr, cnps}
 }
 
 // flowHash is the entropy of the path of a flow's data.
@@ -119,6 +117,9 @@ func (s *simulation) start(spec workload.Flow) error {
 
 // connect makes the queue pairs of a flow.
 func (s *simulation) connect(f *flow) error {
+	if s.fleet != nil {
+		return s.fleet.connect(f)
+	}
 	spec := &f.Flow
 	f.index = len(s.active)
 	s.opening = f
@@ -193,7 +194,7 @@ func (s *simulation) connect(f *flow) error {
 		}
 	}
 	s.active = append(s.active, f)
-	s.oracle.changed()
+	s.oracle.changed(s.engine.Now())
 	return nil
 }
 
@@ -232,8 +233,8 @@ func (f *flow) postRecv() error {
 // completed handles a completion at either end.
 func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	f := h.flow(wc.QPN)
-	if f == nil {
-		return fmt.Errorf("a completion of queue pair %d, which belongs to no flow", wc.QPN)
+	if f == nil || f.qp.Num() != wc.QPN && f.peerQP.Num() != wc.QPN {
+		return nil // of a flow that has ended, as its other end knows
 	}
 	if wc.Status != ib.WCSuccess {
 		return fmt.Errorf("flow %d from %s to %s: %w", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
@@ -247,21 +248,21 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	if f.kept != nil {
 		if f.outstanding--; f.outstanding == 0 {
 			h.sim.busy(f, false)
-			h.sim.oracle.changed()
+			h.sim.oracle.changed(now)
 		}
 		return f.kept.completed(now, int(wc.WRID))
 	}
 	f.completed(wc.WRID)
 	if f.Size > 0 && f.done == f.Size || f.Size == 0 && f.outstanding == 0 && now >= f.Stop {
-		return h.sim.finished(f, now)
+		return h.ended(f, now)
 	}
 	return f.post(now)
 }
 
 func (s *simulation) name(host int) string { return s.net.Topology().HostName(host) }
 
-// finished takes leave of a flow that ended at now, which with reduced NICs is a
-// little later than the engine's.
+// finished takes leave of a flow that ended at now: with reduced NICs that is a little later
+// than the engine's, and in a divided network it may be a little earlier.
 func (s *simulation) finished(f *flow, now units.Time) error {
 	if s.measure != nil {
 		s.measure.ended(f, now)
@@ -269,27 +270,36 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 	if s.onDone != nil {
 		s.onDone(f, now)
 	}
-	if f.light == nil {
-		if err := f.disconnect(); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case f.light == nil:
+		err = f.disconnect(now + s.linger)
+	case f.kept != nil:
+		err = s.fleet.Close(f.light.ref)
+	default:
+		// The flow ended when its last acknowledgement came.
+		now -= s.fleet.completion
+	}
+	if err != nil {
+		return err
 	}
 	last := len(s.active) - 1
 	s.active[f.index] = s.active[last]
 	s.active[f.index].index = f.index
 	s.active[last] = nil
 	s.active = s.active[:last]
-	s.oracle.changed()
+	s.oracle.changed(now)
 	if last == 0 && s.allOver() {
 		// Not here: the caller is in the middle of something.
-		s.engine.Schedule(s.engine.Now(), &s.src, s.id, evDone, 0)
+		s.engine.Schedule(s.engine.Now(), &s.src, s.lastID, evDone, 0)
 	}
 	return nil
 }
 
-// disconnect takes the queue pairs of a flow down.
-func (f *flow) disconnect() error {
-	f.poster.bind(f.qp.Num(), nil)
+// disconnect takes down what is left of an ended flow: its other end, which can't know of
+// that before the least delay of a link has passed, at a time.
+func (f *flow) disconnect(at units.Time) error {
+	f.poster.nic.Recycle(f.qp.Num())
 	f.peer.bind(f.peerQP.Num(), nil)
-	return errors.Join(f.qp.Close(), f.peerQP.Close(), f.freeMemory())
+	return errors.Join(f.peerQP.(*simverbs.QP).CloseAt(at), f.freeMemory())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/scenario/workload"
-	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -19,12 +19,11 @@ import (
 // host is an application on a simulated machine: it posts what flows have to
 // send through the verbs layer and polls what completes, as events.
 type host struct {
-	sim  *simulation
-	nic  *nicmodel.NIC
-	dev  *simverbs.Device
-	id   des.NodeID
-	src  des.Source
-	wake units.Time // of the pending event, or Never
+	sim    *simulation
+	nic    *nicmodel.NIC
+	dev    *simverbs.Device
+	events fabric.HostEvents
+	wake   units.Time // of the pending event, or Never
 
 	// active is what flows post to: the shim, or the NIC itself where the
 	// engine runs in it. passive is the NIC, for the other end of flows.
@@ -49,6 +48,7 @@ type side struct {
 	cq      verbs.CQ
 	mr      verbs.MR // phantom
 	access  ib.AccessFlags
+	peer    bool              // memory is in the NIC's peer device
 	channel verbs.CompChannel // nil where the host polls
 }
 
@@ -60,8 +60,8 @@ const memoryBytes = uint64(workload.MaxMessage)
 const cqEntries = 1 << 14
 
 func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NIC) (*host, error) {
-	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never, zeros: make([]byte, s.sys.Verbs.InlineSize)}
-	h.id = s.engine.AddHandler(h)
+	h := &host{sim: s, nic: nic, events: s.net.HostEvents(nic.Host(), nicmodel.AlarmHost), wake: units.Never, zeros: make([]byte, s.sys.Verbs.InlineSize)}
+	nic.OnAlarm(nicmodel.AlarmHost, h.alarmed)
 	dev := world.AddDevice("sim:"+name, nic, s.congestionFor(nic.LineRate()))
 	if v := &s.sys.Verbs; v.Events {
 		dev.OnEvent(h.told)
@@ -99,10 +99,12 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 // phantomer is a protection domain of the model, or one that wraps it.
 type phantomer interface {
 	RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error)
+	RegPeer(length uint64, access ib.AccessFlags) (verbs.MR, error)
 }
 
 func newSide(dev verbs.Device, v *scenario.Verbs) (side, error) {
 	x := side{dev: dev, access: ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite}
+	x.peer = v.CUDA
 	if v.HugePages {
 		x.access |= ib.AccessHugeTLB
 	}
@@ -139,19 +141,26 @@ func (x *side) register(length uint64) (verbs.MR, error) {
 	if !ok {
 		return nil, fmt.Errorf("bench: a %T has no phantom memory", pd)
 	}
+	if x.peer {
+		return p.RegPeer(length, x.access)
+	}
 	return p.RegPhantom(length, x.access)
 }
 
-// Handle implements des.Handler.
-func (h *host) Handle(ev des.Event) {
-	if ev.Kind == evTurn {
-		h.turn(ev.At)
+// alarmed handles the host's next event.
+func (h *host) alarmed(now units.Time) {
+	ev, ok := h.events.Take(now)
+	switch {
+	case !ok:
+		return
+	case ev.Kind == evTurn:
+		h.turn(now)
 		return
 	}
-	if ev.At == h.wake {
+	if now == h.wake {
 		h.wake = units.Never
 	}
-	h.progress(ev.At)
+	h.progress(now)
 }
 
 // progress handles a completion or the alarm.
@@ -166,7 +175,7 @@ func (h *host) progress(now units.Time) {
 // told handles an event of the completion queue.
 func (h *host) told(now units.Time) {
 	if _, err := h.passive.channel.Wait(context.Background(), 0); err != nil {
-		h.sim.fail(err)
+		h.fail(now, err)
 		return
 	}
 	h.armed = false
@@ -197,7 +206,7 @@ func (h *host) poll(now units.Time) {
 	h.busy = false
 	h.alarm(now)
 	if err := h.arm(); err != nil {
-		h.sim.fail(err)
+		h.fail(now, err)
 	}
 }
 
@@ -205,7 +214,7 @@ func (h *host) drain(now units.Time, cq verbs.CQ) {
 	for {
 		n, err := cq.Poll(h.wc[:])
 		if err != nil {
-			h.sim.fail(err)
+			h.fail(now, err)
 			return
 		}
 		if n == 0 {
@@ -213,7 +222,7 @@ func (h *host) drain(now units.Time, cq verbs.CQ) {
 		}
 		for i := range h.wc[:n] {
 			if err := h.completed(now, &h.wc[i]); err != nil {
-				h.sim.fail(err)
+				h.fail(now, err)
 				return
 			}
 		}
@@ -227,7 +236,7 @@ func (h *host) alarm(now units.Time) {
 	}
 	if at := h.shim.Deadline().Time(); at < h.wake {
 		h.wake = max(at, now)
-		h.sim.engine.Schedule(h.wake, &h.src, h.id, evWake, 0)
+		h.events.Schedule(h.wake, evWake, 0)
 	}
 }
 
@@ -255,12 +264,12 @@ func (h *host) flow(qpn uint32) *flow {
 func (h *host) observe(qp *paced.QP, a *cc.Ack, _ cc.Control) {
 	h.measures = true
 	if f := h.flow(qp.Num()); f != nil && h.sim.measure != nil {
-		h.sim.measure.roundTrip(0, f, a.NetRTT)
+		h.sim.measure.roundTrip(h.nic.Lane().Index(), f, a.NetRTT)
 	}
 }
 
 func (h *host) acked(qpn uint32, a *cc.Ack) {
 	if f := h.flow(qpn); f != nil && h.sim.measure != nil {
-		h.sim.measure.roundTrip(0, f, a.RTT)
+		h.sim.measure.roundTrip(h.nic.Lane().Index(), f, a.RTT)
 	}
 }

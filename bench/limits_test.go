@@ -33,6 +33,7 @@ type nicLoad struct {
 	function       int        // of the senders
 	control        cc.Control // of an engine in the NIC; the zero value for none
 	spread         uint64     // bytes over which requests of a sender lie
+	onGPU          [2]bool    // whether the memory of host 0 and that of the senders is the peer device's
 }
 
 // steady is an engine that never changes its mind.
@@ -43,6 +44,16 @@ func (s steady) OnLoss(units.Time) cc.Control    { return s.control }
 func (s steady) OnTimeout(units.Time) cc.Control { return s.control }
 func (s steady) OnCNP(units.Time) cc.Control     { return s.control }
 func (s steady) Control() cc.Control             { return s.control }
+
+// gpu is a device beside the NIC, with 16 lanes of the fourth generation or such a rate, that gives no more than read.
+func gpu(read, rate units.Rate) func(*nicmodel.Config) {
+	return func(c *nicmodel.Config) {
+		c.PCIe.Peer = nicmodel.PeerConfig{Rate: 227_400 * units.Mbps, ReadRate: read, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
+		if rate > 0 {
+			c.PCIe.Peer.Rate = rate
+		}
+	}
+}
 
 // limits runs a workload and returns what the NICs of host 0 and host 1 are said to be
 // limited by.
@@ -81,10 +92,16 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 	}
 	const all = ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 	to := nics[0]
-	there, err := to.RegMR(to.AllocPD(), nil, 1<<24, all)
+	register := func(n *nicmodel.NIC, gpu bool) func(uint32, []byte, uint64, ib.AccessFlags) (nicmodel.Region, error) {
+		if gpu {
+			return n.RegPeer
+		}
+		return n.RegMR
+	}
+	there, err := register(to, l.onGPU[0])(to.AllocPD(), nil, 1<<24, all)
 	fail(err)
 	for h, from := range nics[1:] {
-		here, err := from.RegMR(from.AllocPD(), nil, 1<<24, all)
+		here, err := register(from, l.onGPU[1])(from.AllocPD(), nil, 1<<24, all)
 		fail(err)
 		for range l.pairs {
 			var num, cqs [2]uint32
@@ -293,6 +310,18 @@ func TestWhatLimits(t *testing.T) {
 				c.PCIe.IOMMU = nicmodel.IOMMUConfig{Entries: 2, PageSize: 4096, Miss: 2 * units.Microsecond}
 			}},
 			"", "the host's IOMMU, whose page walks hold posted credits, limits, for which",
+		},
+		{
+			"a GPU that is read through a slow root complex", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, onGPU: [2]bool{false, true}, change: gpu(27*gbps, 0)},
+			"the device that is read over PCIe limits, for which", "It answers others",
+		},
+		{
+			"a GPU in a slow slot", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, onGPU: [2]bool{true, false}, change: gpu(0, 57_880*units.Mbps)},
+			"", "the device that is written over PCIe, which holds posted credits, limits, for which",
+		},
+		{
+			"a GPU as fast as the NIC", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, onGPU: [2]bool{true, true}, change: gpu(0, 0)},
+			"the wire is busy", "It answers others",
 		},
 		{
 			"a core's cycles", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 32, op: ib.WRRDMAWrite, size: 8, inline: true, window: 32, change: func(c *nicmodel.Config) {

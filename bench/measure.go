@@ -121,7 +121,7 @@ type link struct {
 
 // portBaseline is a port at the end of the warm-up.
 type portBaseline struct {
-	stats    fabric.PortStats
+	stats    *fabric.PortStats // of ports that had done nothing, one for all
 	queue    fabric.Integral
 	queueMax units.Bytes // from then to the last reset of the fabric's
 }
@@ -134,7 +134,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	m.seriesRow.Scenario, m.seriesRow.System = s.Name, sim.sys.Name
 	topo := sim.net.Topology()
 	m.framing = topo.Link(0).Framing.Bytes()
-	for _, name := range append(s.Labels(), "all") {
+	for _, name := range append(slices.Clip(s.Labels()), "all") { // systems beside this one read the same list
 		m.labels = append(m.labels, newLabel(name, sim.net.Lanes()))
 	}
 	m.newPriorities(s)
@@ -153,6 +153,10 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	m.newSeries(!opt.NoSeries)
 	m.bySize = newBySize(m.spec.Sizes)
 	m.ports = make([]portBaseline, topo.Links())
+	idle := &fabric.PortStats{}
+	for i := range m.ports {
+		m.ports[i].stats = idle
+	}
 	m.fairness = m.newFairness()
 	m.clockLooks = newClockLooks(sim.sys)
 	for _, h := range s.MeasuredNICs() {
@@ -236,7 +240,10 @@ func (m *measurement) warmUp() {
 	for i := range m.ports {
 		p := m.sim.net.Port(fabric.LinkID(i))
 		p.ResetMaxQueue()
-		m.ports[i].stats, m.ports[i].queue = p.Stats(), p.QueueIntegral()
+		m.ports[i].queue = p.QueueIntegral()
+		if s := p.Stats(); s != (fabric.PortStats{}) {
+			m.ports[i].stats = &s
+		}
 	}
 	m.warmUpPriorities()
 	for _, f := range m.sim.active {

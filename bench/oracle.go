@@ -59,17 +59,22 @@ func (s *simulation) newOracle() *oracle {
 	o.every = max(ratesEvery, ratesPackets*fastest.Serialize(s.built.DataFrame(mtu)+framing))
 	ack := nicmodel.FrameBytes(ib.Acknowledge, 0) + framing
 	o.ackShare = float64(ack) / float64(s.built.DataFrame(mtu)+framing) / float64(s.sys.NIC.AckEvery)
+	if d := s.net.Division(); d != nil {
+		d.EndEvery(o.every)
+	}
 	return o
 }
 
-// changed is called when a flow has started or ended.
-func (o *oracle) changed() {
+// changed is called when a flow has started or ended, at now. In a divided network, where
+// a flow's end is heard of after the window, that was before the engine's Now, but no
+// window goes beyond the next multiple of every.
+func (o *oracle) changed(now units.Time) {
 	if o == nil || o.due {
 		return
 	}
 	o.due = true
 	s := o.sim
-	s.engine.Schedule((s.engine.Now()/o.every+1)*o.every, &s.src, s.id, evRates, 0)
+	s.engine.Schedule((now/o.every+1)*o.every, &s.src, s.id, evRates, 0)
 }
 
 // rates computes the rates and has the NICs keep to them. What acknowledgements

@@ -179,7 +179,7 @@ func (h *host) ring(f *flow) error {
 	h.requests, h.pieces = requests[:0], pieces[:0]
 	if err == nil && idle && f.kept != nil {
 		h.sim.busy(f, true)
-		h.sim.oracle.changed()
+		h.sim.oracle.changed(h.sim.engine.Now())
 	}
 	return err
 }

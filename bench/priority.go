@@ -79,7 +79,7 @@ func (m *measurement) priorities(span units.Time) []results.Priority {
 		var paused units.Time
 		for i, before := range p.queue {
 			port := m.sim.net.Port(fabric.LinkID(i))
-			s, b := port.Stats(), &m.ports[i].stats
+			s, b := port.Stats(), m.ports[i].stats
 			out.Drops += s.DropsOf[p.number] - b.DropsOf[p.number]
 			out.ECNMarks += s.MarksOf[p.number] - b.MarksOf[p.number]
 			paused += s.Paused[p.number] - b.Paused[p.number]

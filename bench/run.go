@@ -72,9 +72,16 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	if err != nil {
 		return refuse(err)
 	}
+	why := undivided(s, sys, opt, packets != nil)
+	if why != nil {
+		workers, why = 0, errIf(workers > 0, why)
+	}
 	sim, err := newSimulation(sys, s.Graph(), seed, workers, len(s.Programs) > 0)
 	if err != nil {
 		return refuse(err)
+	}
+	if why != nil {
+		sim.undivided = why
 	}
 	sim.flows = s.Flows(seed).Next
 	sim.traffic = s.Traffic(seed)
@@ -112,6 +119,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	if err != nil {
 		return nil, 0, err
 	}
+	if !m.warm {
+		return nil, 0, s.Errorf("warmup", "%s: the run ended at %v, before the warm-up of %v was over, so nothing was measured: choose less", sys.Name, sim.end, m.warmup)
+	}
 	mode := scenario.ModeHost
 	if sys.Offload() {
 		mode = scenario.ModeOffload
@@ -131,4 +141,31 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 		out.Flows = results.NewFlows()
 	}
 	return out, sim.end, nil
+}
+
+// undivided says what of a system's run can't be done in windows, beside what its network
+// can't, or nil.
+func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options, packets bool) error {
+	switch {
+	case sys.Reduced():
+		return nil
+	case len(s.Programs) > 0:
+		return errors.New("programs, which run one at a time")
+	case len(s.Traffic(s.Seed)) > 0:
+		return errors.New("a workload whose hosts act on what others have done, at the instant")
+	case packets || opt.NICTrace != nil || opt.NICVCD != nil:
+		return errors.New("what NICs do is written as it happens")
+	case len(s.MeasuredNICs()) > 0:
+		return errors.New("measure.nic: requests are followed through the NICs of both ends")
+	case sys.Verbs.MRPerQP:
+		return errors.New("verbs.mr_per_qp: the regions of both ends go when a flow ends")
+	}
+	return nil
+}
+
+func errIf(cond bool, err error) error {
+	if cond {
+		return err
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/results"
@@ -73,6 +74,21 @@ workloads: [{kind: flows, operation: `+op+`, message: 1MB, flows: [{src: h0, dst
 				}
 			}
 		}
+	}
+}
+
+// A run whose flows are all done before the warm-up is has measured nothing, and says so.
+func TestNothingAfterTheWarmUp(t *testing.T) {
+	s := parse(t, `
+duration: 4ms
+warmup: 1ms
+topology: {kind: star, hosts: 2, host_rate: 25Gbps}
+systems: [{engine: timely}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 16KiB}]}]
+`)
+	_, err := Run(s, Options{})
+	if err == nil || !strings.Contains(err.Error(), "warmup") || !strings.Contains(err.Error(), "choose less") {
+		t.Fatalf("got %v, expected an error about the warm-up", err)
 	}
 }
 

@@ -27,11 +27,15 @@ type simulation struct {
 	engine   *des.Engine
 	net      *fabric.Network
 	hosts    []*host   // with staged NICs
+	endings  []endings // at hosts, by lane
+	ended    []ending  // scratch of settle
+	linger   units.Time
 	fleet    *fleet    // of reduced NICs, or nil
 	programs *programs // of switches, or nil
 	// undivided is why a network that was to be divided is not.
 	undivided error
 	id        des.NodeID
+	lastID    des.NodeID // of its events that go last at an instant
 	src       des.Source
 
 	baseRTT  units.Time // of a full packet over the longest path, NICs included
@@ -94,13 +98,21 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 		s.oracle = s.newOracle()
 	}
 	if sys.Reduced() {
-		return s, s.addFleet()
+		err = s.addFleet()
+	} else {
+		err = s.addHosts(sys.NICConfig(), forPrograms)
 	}
-	return s, s.addHosts(sys.NICConfig(), forPrograms)
+	s.lastID = s.engine.AddHandler(s)
+	return s, err
 }
 
 // addHosts puts a staged NIC and a host at each port.
 func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
+	s.endings = make([]endings, s.net.Lanes())
+	s.net.OnSettle(s.settle)
+	if !s.sys.Verbs.MRPerQP { // whose regions go with it
+		s.linger = s.net.Lookahead()
+	}
 	world := simverbs.NewWorld(s.engine, s.net)
 	frames := nicmodel.NewFrames(s.net)
 	s.programs.transport(frames)
@@ -206,17 +218,26 @@ func (s *simulation) run() error {
 
 // mayEnd reports whether the run may end within the window that starts at start: no
 // flow is to start, and all bytes of those under way have arrived, or the flows' own
-// time is over. Bytes that have not arrived are acknowledged only after the window.
+// time is over. Bytes that have not arrived are acknowledged only after the window; those
+// of a READ complete where they arrive.
 func (s *simulation) mayEnd(start units.Time) bool {
 	if s.pending {
 		return false
 	}
 	for _, f := range s.active {
-		if f.Size > 0 && f.arrived().Payload < f.Size || f.Size == 0 && f.Stop > start+s.net.Lookahead() {
+		if f.Size > 0 && f.arrived().Payload+s.within(f) < f.Size || f.Size == 0 && f.Stop > start+s.net.Lookahead() {
 			return false
 		}
 	}
 	return len(s.active) > 0
+}
+
+// within is the most bytes of a flow that may arrive and complete in a window.
+func (s *simulation) within(f *flow) units.Bytes {
+	if f.light != nil || f.Operation != workload.Read {
+		return 0
+	}
+	return f.poster.nic.LineRate().BytesIn(s.net.Lookahead()) + units.Bytes(f.poster.nic.Receiving()+1)*s.sys.NIC.MTU
 }
 
 // Handle implements des.Handler.
@@ -249,9 +270,11 @@ func (s *simulation) Handle(ev des.Event) {
 }
 
 // fail ends the simulation with an error.
-func (s *simulation) fail(err error) {
+func (s *simulation) fail(err error) { s.failAt(s.engine.Now(), err) }
+
+func (s *simulation) failAt(at units.Time, err error) {
 	if s.err == nil {
-		s.err = fmt.Errorf("at %v: %w", s.engine.Now(), err)
+		s.err = fmt.Errorf("at %v: %w", at, err)
 	}
 	s.engine.Stop()
 }

@@ -50,7 +50,7 @@ func (h *host) wakeUp(now units.Time) {
 		now += t.core.Config().Wakeup
 	}
 	t.turnAt = t.core.Free(now)
-	h.sim.engine.Schedule(t.turnAt, &h.src, h.id, evTurn, 0)
+	h.events.Schedule(t.turnAt, evTurn, 0)
 }
 
 // turn is the event: the thread runs.
@@ -64,10 +64,10 @@ func (h *host) turn(now units.Time) {
 		err := f.postMore(now)
 		h.busy = false
 		if err == nil && f.kept == nil && f.outstanding == 0 && now >= f.Stop {
-			err = h.sim.finished(f, now) // its time was over before the thread ran
+			err = h.ended(f, now) // its time was over before the thread ran
 		}
 		if err != nil {
-			h.sim.fail(err)
+			h.fail(now, err)
 			return
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // topologyOf describes a graph.
 func topologyOf(g *fabric.Topology) *results.Topology {
-	t := &results.Topology{}
+	t := &results.Topology{Links: make([]results.TopologyLink, 0, g.Links())}
 	for h := range g.Hosts() {
 		t.Nodes = append(t.Nodes, results.TopologyNode{Name: g.HostName(h), Kind: results.NodeHost})
 	}
@@ -31,7 +31,11 @@ func topologyOf(g *fabric.Topology) *results.Topology {
 
 // linkUse returns what happened at every link.
 func (m *measurement) linkUse() *results.LinkUse {
-	u := &results.LinkUse{}
+	links := len(m.ports)
+	u := &results.LinkUse{
+		Busy: make([]stats.Float, 0, links), QueueMaxBytes: make([]int64, 0, links),
+		Drops: make([]uint64, 0, links), PauseUs: make([]stats.Float, 0, links),
+	}
 	span := m.sim.end - m.warmup
 	for i := range m.ports {
 		b := &m.ports[i]

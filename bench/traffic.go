@@ -39,6 +39,9 @@ func (k *kept) notifies() bool { return k != nil && k.Notify }
 
 // beginTraffic has each Traffic begin at its time.
 func (s *simulation) beginTraffic() {
+	if s.fleet != nil && len(s.traffic) > 0 {
+		s.fleet.OnMessage(s.fleet.learned)
+	}
 	for i, t := range s.traffic {
 		d := &driven{Traffic: t, sim: s, number: i, wake: units.Never}
 		s.driven = append(s.driven, d)
@@ -121,6 +124,12 @@ func (d *driven) carryOut(now units.Time, act *workload.Actions) error {
 	for _, p := range act.Posts {
 		f := d.flows[p.Conn]
 		f.kept.waiting = append(f.kept.waiting, p)
+		if f.light != nil {
+			if err := f.kept.postLight(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := f.postsMore(now); err != nil {
 			return err
 		}
@@ -133,17 +142,32 @@ func (d *driven) carryOut(now units.Time, act *workload.Actions) error {
 	return nil
 }
 
+// take takes the next message that waits.
+func (k *kept) take() (p workload.Post, ok bool) {
+	if k.next == len(k.waiting) {
+		return p, false
+	}
+	p = k.waiting[k.next]
+	if k.next++; 2*k.next >= len(k.waiting) {
+		k.waiting = k.waiting[:copy(k.waiting, k.waiting[k.next:])]
+		k.next = 0
+	}
+	if k.Notify {
+		k.coming = append(k.coming, p.Tag)
+	}
+	return p, true
+}
+
 // post posts what waits, as far as it may.
 func (k *kept) post() error {
+	if k.flow.light != nil {
+		return k.postLight()
+	}
 	f, limit := k.flow, k.flow.depth()
-	for k.next < len(k.waiting) && f.outstanding < limit {
-		p := k.waiting[k.next]
-		if k.next++; 2*k.next >= len(k.waiting) {
-			k.waiting = k.waiting[:copy(k.waiting, k.waiting[k.next:])]
-			k.next = 0
-		}
-		if k.Notify {
-			k.coming = append(k.coming, p.Tag)
+	for f.outstanding < limit {
+		p, ok := k.take()
+		if !ok {
+			break
 		}
 		f.add(p.Size, uint64(p.Tag), true)
 		if len(f.poster.requests) == f.poster.sim.sys.Verbs.PostList {
@@ -198,7 +222,7 @@ func (d *driven) close(now units.Time) error {
 		if m := d.sim.measure; m != nil {
 			m.connectionCloses(f)
 		}
-		if err := d.sim.finished(f, now); err != nil {
+		if err := f.over(now); err != nil {
 			return err
 		}
 	}

@@ -60,6 +60,10 @@ type Ack struct {
 	// (section 5). For a single packet the two differ by one packet's time.
 	RTT, NetRTT units.Time
 
+	// Held is the part of RTT for which the receiving end kept the newest packet before
+	// it answered: endpoint delay, where the rest is the fabric's.
+	Held units.Time
+
 	Bytes   units.Bytes // payload newly acknowledged
 	Packets int32       // the same in packets of the path MTU, at least 1
 	// Acked and Sent are the flow's payload bytes acknowledged and sent so
@@ -70,6 +74,8 @@ type Ack struct {
 
 	ECN bool // the acknowledged packet, or one of a burst, met a congestion mark
 	EIN bool // the same for an early incast notice
+	// Hops is the number of switches on the path.
+	Hops uint8
 	// Circuit says that the newest of them left a virtual output queue whose circuit
 	// was up or announced.
 	Circuit bool

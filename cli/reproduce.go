@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,11 +20,12 @@ import (
 
 // reproduceFlags is what sluice reproduce is told.
 type reproduceFlags struct {
-	all, list, strict, quiet bool
-	json, html, markdown     string
-	from, verify, sample     string
-	seed                     uint64
-	options                  reproduce.Options
+	all, list, plan, strict, quiet bool
+	json, html, markdown           string
+	from, verify, sample           string
+	seed                           uint64
+	options                        reproduce.Options
+	job                            jobFlags
 }
 
 // missedRows are rows that were missed, where that is an error.
@@ -44,7 +46,10 @@ measured beside what comes out here. An ID is a row of --list, a paper's name, o
 pattern such as 'poseidon-multihop*'.
 
 Finished runs are kept in --out and used again: after an interrupt, the same command
-goes on from there. The rows that were done by then are printed and written, those
+goes on from there. --out is a sweep's folder (docs/sweep.md): --plan lists the runs
+there, with --slurm, --k8s, --sge or --pbs as an array's job file, too. Any number of
+machines do them by sluice sweep run DIR; the same command without --plan then does what
+is missing, and holds all against the papers. The rows that were done by then are printed and written, those
 that are missing are named, and the exit status is 130. A row that is missed is no error unless --strict is given.
 
 --verify makes a sample of a report's runs again: it says whether this program gives what the
@@ -53,6 +58,7 @@ report's program gave. The exit status is 1 if a run does not.`,
   sluice reproduce timely-table1-timely
   sluice reproduce --quick --html quick.html
   sluice reproduce --all --json out.json --html out.html
+  sluice reproduce --all --out DIR --plan --slurm
   sluice reproduce --verify docs/reproductions.json --sample 5%`,
 		RunE: func(c *cobra.Command, ids []string) error {
 			f.options.Arguments = args
@@ -72,7 +78,9 @@ report's program gave. The exit status is 1 if a run does not.`,
 	flags.Uint64Var(&f.seed, "seed", uint64(time.Now().UnixNano()), "with --verify, choose the runs by `SEED` (default: other ones each time)") //nolint:gosec // any bits will do
 	flags.Lookup("seed").DefValue = ""
 	flags.StringVar(&f.options.Dir, "out", "", "keep finished runs in `DIR` (default: in the user's cache directory)")
-	flags.BoolVar(&f.options.Foreign, "any-version", false, "use runs in --out also if another version of the program made them")
+	flags.StringVar(&f.options.Endpoint, "endpoint", "", "`URL` of the object store, where --out is s3://BUCKET/PREFIX (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's)")
+	flags.BoolVar(&f.plan, "plan", false, "list the runs in --out for sluice sweep run, and run nothing")
+	f.job.add(flags)
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "runs at a time (default: one a core)")
 	flags.BoolVar(&f.strict, "strict", false, "exit with status 3 if a row is missed")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
@@ -100,6 +108,10 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 		return usageError{errors.New("sluice reproduce needs rows: name some that --list shows, or give --all or --quick")}
 	case f.all && (len(ids) > 0 || f.options.Quick):
 		return usageError{errors.New("--all is all rows at full length: leave out the rows and --quick, or --all")}
+	case f.plan && (f.from != "" || f.options.Dir == "" || f.json != "" || f.html != "" || f.markdown != "" || f.strict):
+		return usageError{errors.New("--plan lists runs in the folder that --out names, and evaluates none: give --out, and no --from, --json, --html, --markdown or --strict")}
+	case !f.plan && slices.ContainsFunc(sweep.Engines(), func(e sweep.Engine) bool { return *f.job.engines[e.Name] }):
+		return usageError{errors.New("job files are of a plan: give --plan, too")}
 	case f.options.Jobs < 0:
 		return usageError{fmt.Errorf("--jobs %d: give 1 or more, or leave it out for one a core", f.options.Jobs)}
 	}
@@ -120,6 +132,9 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 				return usageError{fmt.Errorf("%s is a directory: name a file", name)}
 			}
 		}
+	}
+	if f.plan {
+		return f.planRuns(table, rows, ids)
 	}
 	report, failed := f.report(c.Context(), rows, ids)
 	if report == nil {
@@ -143,6 +158,23 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 		return missedRows(missed)
 	}
 	return nil
+}
+
+// planRuns lists the runs of rows in a sweep's folder.
+func (f *reproduceFlags) planRuns(out io.Writer, rows []*reproduce.Row, ids []string) error {
+	rows, err := reproduce.Select(rows, ids)
+	if err != nil {
+		return usageError{err}
+	}
+	folder, planned, err := reproduce.PlanRuns(rows, f.options)
+	if err != nil {
+		return usageError{err}
+	}
+	submit, err := f.job.write(folder, planned)
+	if err != nil {
+		return err
+	}
+	return planned.Print(out, f.options.Dir, submit)
 }
 
 // verifyReport makes some runs of a report again.

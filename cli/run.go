@@ -145,7 +145,7 @@ func (f *runFlags) runSeeds(c *cobra.Command, names []string) error {
 	var line *progressLine
 	if !f.quiet {
 		line = newProgress(os.Stderr)
-		o.Progress = func(d sweep.Done) {
+		o.Progress = func(_ *sweep.Cell, d sweep.Done) {
 			line.Show(float64(d.Cells)/float64(p.Cells), fmt.Sprintf("%d of %d runs", d.Cells, p.Cells))
 		}
 	}

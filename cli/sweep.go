@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/sweep"
@@ -65,17 +66,47 @@ func oneFolder(c *cobra.Command, args []string) error {
 	return nil
 }
 
-type sweepPlanFlags struct {
-	open    openSweep
-	out     string
-	chunk   int
-	jobs    map[string]*bool
+// jobFlags say which engines' job files are written.
+type jobFlags struct {
+	engines map[string]*bool
 	options sweep.JobOptions
-	asJSON  bool
+}
+
+func (f *jobFlags) add(flags *pflag.FlagSet) {
+	f.engines = map[string]*bool{}
+	for _, e := range sweep.Engines() {
+		f.engines[e.Name] = flags.Bool(e.Name, false, "write DIR/"+e.File+", for "+e.Submit)
+	}
+	flags.StringVar(&f.options.Image, "image", "", "container `IMAGE` that has sluice, for --k8s")
+	flags.StringVar(&f.options.Claim, "claim", "", "volume `CLAIM` that has DIR at its root, for --k8s")
+	flags.StringVar(&f.options.Secret, "secret", "", "`SECRET` whose keys are the variables of an object store's credentials, for --k8s")
+}
+
+// write writes the job files of a plan, and returns the commands that take them.
+func (f *jobFlags) write(folder sweep.Folder, p *sweep.Planned) (submit []string, err error) {
+	for _, e := range sweep.Engines() {
+		if !*f.engines[e.Name] {
+			continue
+		}
+		path, err := sweep.WriteJob(folder, p, e, f.options)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		submit = append(submit, e.Submit+" "+path)
+	}
+	return submit, nil
+}
+
+type sweepPlanFlags struct {
+	open   openSweep
+	out    string
+	chunk  int
+	jobs   jobFlags
+	asJSON bool
 }
 
 func newSweepPlan(open openSweep) *cobra.Command {
-	f := sweepPlanFlags{open: open, jobs: map[string]*bool{}}
+	f := sweepPlanFlags{open: open}
 	cmd := &cobra.Command{
 		Use:   "plan FILE -o DIR",
 		Short: "List a sweep's cells in a folder",
@@ -97,12 +128,7 @@ the working directory where DIR is in an object store.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "make the plan in `DIR`")
 	flags.IntVar(&f.chunk, "chunk", 0, "cells a task of an array runs, in place of the file's `NUMBER`")
-	for _, e := range sweep.Engines() {
-		f.jobs[e.Name] = flags.Bool(e.Name, false, "write DIR/"+e.File+", for "+e.Submit)
-	}
-	flags.StringVar(&f.options.Image, "image", "", "container `IMAGE` that has sluice, for --k8s")
-	flags.StringVar(&f.options.Claim, "claim", "", "volume `CLAIM` that has DIR at its root, for --k8s")
-	flags.StringVar(&f.options.Secret, "secret", "", "`SECRET` whose keys are the variables of an object store's credentials, for --k8s")
+	f.jobs.add(flags)
 	flags.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
 }
@@ -130,16 +156,9 @@ func (f *sweepPlanFlags) run(c *cobra.Command, file string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	var submit []string
-	for _, e := range sweep.Engines() {
-		if !*f.jobs[e.Name] {
-			continue
-		}
-		path, err := sweep.WriteJob(folder, p, e, f.options)
-		if err != nil {
-			return usageError{err}
-		}
-		submit = append(submit, e.Submit+" "+path)
+	submit, err := f.jobs.write(folder, p)
+	if err != nil {
+		return err
 	}
 	if f.asJSON {
 		return writeJSON(c.OutOrStdout(), p)
@@ -215,7 +234,7 @@ func (f *sweepRunFlags) run(c *cobra.Command, dir string) error {
 	} else {
 		line := newProgress(os.Stderr)
 		defer line.Clear()
-		o.Progress = func(d sweep.Done) {
+		o.Progress = func(_ *sweep.Cell, d sweep.Done) {
 			line.Show(float64(d.Cells)/float64(all), fmt.Sprintf("%s: %d of %d cells", p.Name, d.Cells, all))
 		}
 	}

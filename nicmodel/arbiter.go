@@ -113,10 +113,10 @@ func (a *arbiter) choose(now units.Time, rooms *[classRooms]txRoom) (next *ring,
 
 // responder returns the first of the queue pairs with responses whose class has room and whose function may send,
 // or -1; then, when the next function may that has room.
-func (a *arbiter) responder(now units.Time, all []*qp, rooms *[classRooms]txRoom) (i int, due units.Time) {
+func (a *arbiter) responder(now units.Time, all []*qp, m *mac) (i int, due units.Time) {
 	due = units.Never
 	for i, q := range all {
-		if !rooms[q.class].takes() {
+		if !m.responseRoom[q.class].takes() || !m.takesAck(q) {
 			continue
 		}
 		at := a.rates[q.function].due

@@ -37,6 +37,7 @@ type atomics struct {
 	landings    *landings
 	transport   *transport
 	packetiser  *packetiser
+	buffer      *receiveBuffer
 
 	clock   Clock
 	slots   inflight
@@ -110,6 +111,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		u.watch(slot, slot+took, StallNone)
 	}
 	end := max(slot, *lock) + took
+	u.buffer.hold(end - took) // it waits there
 	u.waits.Unit += slot - now
 	u.waits.Lock += end - took - slot
 	*lock = end

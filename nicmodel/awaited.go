@@ -10,7 +10,9 @@ import (
 // the unit RXW, "receive WQE cache"), and Husky (NSDI 2023) thrashes it by Sends and by Reads alike. Receives are
 // fetched ahead here and do not pass it.
 
-// awaitedElements is the elements of requests that await answers, StateConfig.Elements of them.
+// awaitedElements is the elements of requests that await answers, StateConfig.Elements of them: from when they are decoded, if
+// their queue pair may have as many outstanding, until what the answer brought has left for the host. What waits there for PCIe (the counters of unit
+// RXS, "no PXT credits") still needs them.
 //
 // As long as all fit, none is looked up. From when they do not on, each packet of an answer
 // waits for its element, as it does for the queue pair's context, and so does what comes behind it for that queue pair.
@@ -19,20 +21,17 @@ type awaitedElements struct {
 	ports []*queuePairs
 	held  int        // lines of them
 	lines *lineCache // nil as long as all fit
+	used  usedElements
 	// The receive side reads elements itself, and so as many at a time as there can be reads of other entries.
 	fetches inflight
-}
-
-// has reports whether a request's element is here, of which a packet was made, and not with those to send.
-func (a *awaitedElements) has(w *sendWQE) bool {
-	return a.cfg.State.Elements > 0 && w.started && awaitsAnswer(w.req.Op)
 }
 
 // awaitsAnswer reports whether a request's answer brings data, whose place the element says.
 func awaitsAnswer(op ib.WROpcode) bool { return op == ib.WRRDMARead || op.IsAtomic() }
 
-// put takes an element in of which a packet was made.
-func (a *awaitedElements) put(at uint64, bytes int) {
+// put takes an element in.
+func (a *awaitedElements) put(now units.Time, at uint64, bytes int) {
+	a.clear(now)
 	if a.lines != nil {
 		a.enter(at, bytes)
 		return
@@ -48,7 +47,7 @@ func (a *awaitedElements) put(at uint64, bytes int) {
 				continue
 			}
 			for i := q.reaped; i != q.handed; i++ {
-				if a.has(q.wqe(i)) {
+				if q.wqe(i).awaited {
 					a.enter(q.elementAt(i), q.wqeBytes(q.wqe(i)))
 				}
 			}
@@ -56,15 +55,57 @@ func (a *awaitedElements) put(at uint64, bytes int) {
 	}
 }
 
-// take drops an element that is over.
-func (a *awaitedElements) take(at uint64, bytes int) {
-	if a.lines == nil {
-		a.held -= linesOf(bytes)
-		return
+// take drops an element that is over, once what its answer brought has left the chip.
+func (a *awaitedElements) take(until units.Time, at uint64, bytes int) { a.used.add(until, at, bytes) }
+
+// clear drops the elements that are no longer in use.
+func (a *awaitedElements) clear(now units.Time) {
+	for e := a.used.next(now); e != nil; e = a.used.next(now) {
+		if a.lines == nil {
+			a.held -= linesOf(e.bytes)
+			continue
+		}
+		for at, end := e.at, e.at+uint64(e.bytes); at < end; at += cacheLine {
+			a.lines.remove(at)
+		}
 	}
-	for end := at + uint64(bytes); at < end; at += cacheLine {
-		a.lines.remove(at)
+}
+
+// usedElements are those whose requests are over, in the order in which what they brought leaves: a ring of a power of two.
+type usedElements struct {
+	ring    []usedElement
+	head, n int
+	last    units.Time
+}
+
+type usedElement struct {
+	until units.Time
+	at    uint64
+	bytes int
+}
+
+func (u *usedElements) add(until units.Time, at uint64, bytes int) {
+	if u.n == len(u.ring) {
+		ring := make([]usedElement, max(16, 2*len(u.ring)))
+		for i := range u.n {
+			ring[i] = u.ring[(u.head+i)&(len(u.ring)-1)]
+		}
+		u.ring, u.head = ring, 0
 	}
+	u.last = max(u.last, until)
+	u.ring[(u.head+u.n)&(len(u.ring)-1)] = usedElement{u.last, at, bytes}
+	u.n++
+}
+
+// next takes out the oldest that is not in use at now; nil for none.
+func (u *usedElements) next(now units.Time) *usedElement {
+	if u.n == 0 || u.ring[u.head].until > now {
+		return nil
+	}
+	e := &u.ring[u.head]
+	u.head = (u.head + 1) & (len(u.ring) - 1)
+	u.n--
+	return e
 }
 
 // enter needs no write back, as elements do not change.
@@ -83,7 +124,7 @@ func bringsData(op ib.Opcode) bool {
 // is needed at t, and until when the stage in front of it is stalled. No packet passes an earlier one of its queue pair.
 func (s *state) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, free units.Time) {
 	ready, free = t, t
-	if slot, ok := q.rc.AnswerTo(psn); ok && s.awaited.has(&q.sq[slot]) {
+	if slot, ok := q.rc.AnswerTo(psn); ok && q.sq[slot].awaited {
 		ready, free = s.needIn(s.awaited.lines, &s.awaited.fetches, t, entryAwaited, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	}
 	q.awaitedAt = max(q.awaitedAt, ready)

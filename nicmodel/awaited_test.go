@@ -50,3 +50,81 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 		t.Error("a Write needed its element again")
 	}
 }
+
+// Reads that wait to be sent displace those under way, as far as their queue pairs may have as many outstanding; what is
+// posted beyond that does not. In the end nothing is held.
+func TestReadsThatWaitToBeSent(t *testing.T) {
+	const room, stop = 64, 100 * units.Microsecond
+	run := func(pairs, window, elements int) *NIC {
+		cfg := preset(t, "connectib")
+		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*cacheLine), 1 // so that most wait
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		for range pairs {
+			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 8, window: window, batch: 1, spread: 1}, stop)
+		}
+		b.e.RunUntil(2 * stop)
+		n := b.nics[0]
+		n.state.awaited.clear(2 * stop)
+		for _, q := range n.pairs.all {
+			if q.reads != 0 || q.admitted != q.posted {
+				t.Errorf("%d Reads of a queue pair are held when all is over, %d of %d were taken in", q.reads, q.admitted, q.posted)
+			}
+		}
+		if n.state.awaited.held != 0 && n.state.awaited.lines == nil {
+			t.Errorf("%d lines are held when all is over", n.state.awaited.held)
+		}
+		return n
+	}
+	limit := plainSend.MaxRdAtomic
+	if u := cacheUse(run(room/limit/2, 8*limit, room), "awaited wqe"); u.Hits+u.Misses != 0 {
+		t.Errorf("%+v, though no more than fit may be outstanding", u)
+	}
+	if u := cacheUse(run(2*room/limit, limit, room), "awaited wqe"); u.Misses < u.Hits {
+		t.Errorf("%+v of twice as many as fit: want misses mostly", u)
+	}
+}
+
+// An element is in use until what its answer brought has left: with a slow link to the host those that wait for it displace others.
+func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
+	const stop = 200 * units.Microsecond
+	misses := func(rate units.Rate) uint64 {
+		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+		slow := b.nics[0]
+		slow.cfg.PCIe.Rate, slow.cfg.State.Elements = rate, 128*cacheLine
+		var err error
+		if slow.pcie, err = NewPCIe(slow.cfg.PCIe); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 {
+			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 1024, window: 32, batch: 1, spread: 1}, stop)
+		}
+		b.e.RunUntil(stop)
+		return cacheUse(slow, "awaited wqe").Misses
+	}
+	if got := misses(227 * units.Gbps); got != 0 {
+		t.Errorf("%d misses with a fast link", got)
+	}
+	if got := misses(16 * units.Gbps); got == 0 {
+		t.Error("no misses with a slow link")
+	}
+}
+
+func TestUsedElementsByHand(t *testing.T) {
+	var u usedElements
+	for i := range 40 { // it grows
+		u.add(units.Time(i/2), uint64(i), 1)
+	}
+	u.add(3, 40, 1) // not before those that went before it
+	for i := range 41 {
+		until := units.Time(min(i, 39) / 2)
+		if e := u.next(until - 1); e != nil {
+			t.Fatalf("%d: %+v before its time", i, e)
+		}
+		if e := u.next(until); e == nil || e.at != uint64(i) {
+			t.Fatalf("%d: %+v at %d", i, e, until)
+		}
+	}
+	if u.next(units.Never) != nil {
+		t.Error("more than was put in")
+	}
+}

@@ -24,12 +24,12 @@ func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 		return
 	}
 	n.mac.capture = func(now units.Time, h fabric.Handle) {
-		x := &n.frames.frames[h]
+		x := n.frames.at(h)
 		p := Sent{
 			Header: &x.desc.Header, SrcQP: x.srcQPN, DstQP: x.dstQPN, QKey: x.qkey, Bytes: x.desc.Payload, Packet: n.net.Packet(h),
 		}
 		if x.buffer != 0 {
-			p.Payload = n.frames.buffers[x.buffer-1][:p.Bytes]
+			p.Payload = n.frames.bytes(x.buffer)[:p.Bytes]
 		}
 		f(now, &p)
 	}

@@ -15,6 +15,9 @@ const second = uint64(units.Second)
 
 // CycleAfter returns the first cycle that begins at or after t.
 func (f Clock) CycleAfter(t units.Time) int64 {
+	if uint64(f) == second { // the MAC's
+		return int64(t)
+	}
 	hi, lo := bits.Mul64(uint64(t), uint64(f))
 	q, r := bits.Div64(hi, lo, second)
 	if r > 0 {
@@ -26,6 +29,9 @@ func (f Clock) CycleAfter(t units.Time) int64 {
 // Begin returns the instant at which a cycle begins, rounded down to a
 // picosecond, so that CycleAfter(Begin(c)) is c.
 func (f Clock) Begin(cycle int64) units.Time {
+	if uint64(f) == second {
+		return units.Time(cycle)
+	}
 	hi, lo := bits.Mul64(uint64(cycle), second)
 	q, _ := bits.Div64(hi, lo, uint64(f))
 	return units.Time(q)

@@ -32,7 +32,7 @@ type CQE struct {
 // State: for each completion queue its ring in host memory, a session of
 // compression (compression.go), and what events wait for
 // (interrupt.go). Cost: CQECycles a completion and an event, and on PCIe CQEBytes a
-// completion. It does not stall: host memory takes what it writes.
+// completion. It stalls while as many completions wait for PCIe as may (StallPCIe).
 type completions struct {
 	*chip
 	stage
@@ -41,6 +41,7 @@ type completions struct {
 	async    *asyncEvents
 	buffer   *receiveBuffer
 
+	waiting  inflight // completions before PCIe, until each has left
 	queues   []*cq
 	unpolled gauge
 	eqAddr   uint64 // of the event queue
@@ -50,7 +51,7 @@ type completions struct {
 // complete gives the host a completion, once its data are available, at ready.
 func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
-	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
+	done, at := cs.make(now)
 	cs.buffer.hold(done)
 	e.Timestamp = cs.cfg.Counter.Read(now)
 	if cs.spans.report != nil {
@@ -58,7 +59,7 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	}
 	compress := cs.cfg.Compression.MaxNum > 0 && !c.stamped
 	if compress {
-		cs.endUnlike(done, num, c, &e)
+		cs.endUnlike(at, num, c, &e)
 	}
 	if c.n == len(c.ring) {
 		if !c.overrun {
@@ -67,35 +68,60 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 		}
 		return
 	}
-	at := c.head + c.n
-	if at >= len(c.ring) {
-		at -= len(c.ring)
+	place := c.head + c.n
+	if place >= len(c.ring) {
+		place -= len(c.ring)
 	}
-	c.ring[at] = e
+	c.ring[place] = e
 	c.n++
 	cs.unpolled.add(now, 1)
 	if compress {
-		cs.keep(done, ready, num, c)
+		cs.keep(at, done, ready, num, c)
 		return
 	}
-	visible := cs.write(done, c, 0)
+	visible := cs.write(at, done, c, 0)
 	c.written++
 	// Others go meanwhile to other queues; in one queue they are seen in order.
 	visible = max(visible+ready-now, c.visible)
 	c.visible = visible
-	c.ring[at].Visible = visible
+	c.ring[place].Visible = visible
 	if cs.spans.report != nil {
 		cs.spans.completion(&e, AtCQEWrite, done, visible)
 	}
-	cs.announce(done, visible, num, c, 1)
+	cs.announce(at, visible, num, c, 1)
+}
+
+// make makes a completion or an event, when there is room for it. What waits for room takes its place on the link as it
+// comes, at, and not once it is made: credits that it waits for do not keep the link.
+func (cs *completions) make(now units.Time) (done, at units.Time) {
+	room := cs.waiting.free(now)
+	done = cs.serve(now, room, StallPCIe, cs.cfg.CQECycles)
+	if room > now {
+		return done, min(done, max(now, cs.pcie.Free(Upstream)))
+	}
+	return done, done
+}
+
+// sent says that something was written that is made at done, and has left at sent if it was made before. It returns
+// when the host sees it.
+func (cs *completions) sent(sent, visible, done units.Time) units.Time {
+	if done > sent {
+		sent, visible = done, cs.pcie.left(done)
+	}
+	cs.waiting.hold(sent)
+	cs.buffer.hold(sent)
+	return visible
 }
 
 // write writes an element of the queue, so many behind those that have been
-// written, and returns when the host can see it.
-func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.Time) {
+// written, and returns when the host can see it. It takes its place on the link at a time, and is made at done.
+func (cs *completions) write(at, done units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))
-	_, visible = cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, ForCQE)
-	return visible
+	sent, visible := cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, ForCQE)
+	if ahead > 0 { // of a session, the title that comes last stands for all
+		return visible
+	}
+	return cs.sent(sent, visible, done)
 }
 
 // announce reports a queue's newest completions to its observer. They are alike, are
@@ -182,7 +208,7 @@ func (cs *completions) destroy(num uint32) error {
 	if c.users > 0 {
 		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
 	}
-	cs.unpolled.add(cs.engine.Now(), -c.n)
+	cs.unpolled.add(cs.Now(), -c.n)
 	*c = cq{}
 	return nil
 }
@@ -223,7 +249,7 @@ func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
 func (cs *completions) drop(num, qpn uint32) {
 	c := cs.queues[num]
 	if c.session.n > 0 && c.newest(1).QPN == qpn {
-		cs.writeSession(cs.engine.Now(), num, c)
+		cs.writeSession(cs.Now(), num, c)
 	}
 	kept := 0
 	for i := range c.n {
@@ -233,7 +259,7 @@ func (cs *completions) drop(num, qpn uint32) {
 			kept++
 		}
 	}
-	cs.unpolled.add(cs.engine.Now(), kept-c.n)
+	cs.unpolled.add(cs.Now(), kept-c.n)
 	c.n = kept
 }
 

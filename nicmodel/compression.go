@@ -57,8 +57,8 @@ func (cs *completions) endUnlike(at units.Time, num uint32, c *cq, next *CQE) {
 	}
 }
 
-// keep takes the newest completion of a queue into its session.
-func (cs *completions) keep(done, ready units.Time, num uint32, c *cq) {
+// keep takes the newest completion of a queue, which is made at done, into its session.
+func (cs *completions) keep(at, done, ready units.Time, num uint32, c *cq) {
 	e := c.newest(1)
 	e.Visible, e.made = units.Never, done
 	s := &c.session
@@ -66,9 +66,9 @@ func (cs *completions) keep(done, ready units.Time, num uint32, c *cq) {
 	s.ready = max(s.ready, ready)
 	switch {
 	case s.n == cs.cfg.Compression.MaxNum || !e.small():
-		cs.writeSession(done, num, c)
+		cs.writeSession(at, num, c)
 	case s.n == 1:
-		s.until = done + cs.cfg.Compression.Timeout
+		s.until = at + cs.cfg.Compression.Timeout
 		cs.schedule(s.until, evSession, uint64(num))
 	}
 }
@@ -90,10 +90,10 @@ func (cs *completions) writeSession(at units.Time, num uint32, c *cq) {
 		// The first array lies behind the title, and each of the others where the
 		// first of its completions would.
 		for i := 0; i < kept.n; i += miniCQEs {
-			cs.write(at, c, uint32(max(i, 1)))
+			cs.write(at, at, c, uint32(max(i, 1)))
 		}
 	}
-	visible = cs.write(at, c, 0)
+	visible = cs.write(at, at, c, 0)
 	c.written += uint32(kept.n)
 	visible = max(visible+max(kept.ready-at, 0), c.visible)
 	c.visible = visible

@@ -54,7 +54,8 @@ type Config struct {
 	WQEFetch int `yaml:"wqe_fetch"`
 	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
 	// it has made a packet of, 0 for all whose doorbells have arrived; it reads on once it holds
-	// half as many. Those that come with their doorbell do not count.
+	// half as many. Those that come with their doorbell do not count. If not all that the NIC keeps fits on the
+	// chip (State), it is no more than an even share of what the contexts leave there, and no less than 1.
 	WQEPrefetch int `yaml:"wqe_prefetch"`
 
 	// Units work on requests that the scheduler has chosen, and on packets behind the
@@ -64,6 +65,8 @@ type Config struct {
 	Atomics AtomicsConfig `yaml:"atomics"`
 	// ReceiveBuffer is where received packets are until the NIC is done with them.
 	ReceiveBuffer ReceiveBufferConfig `yaml:"receive_buffer"`
+	// Queues is the sizes of other queues.
+	Queues QueuesConfig `yaml:"queues"`
 	// Receives is how the elements of receive queues come to the NIC.
 	Receives ReceivesConfig `yaml:"receives"`
 	// Compression is that of completions.

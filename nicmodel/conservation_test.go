@@ -23,7 +23,8 @@ type pairLoad struct {
 	size     uint32
 	inline   bool
 	window   int
-	batch    int // requests a doorbell
+	batch    int    // requests a doorbell
+	pieces   uint32 // the first has so much of the size, 1 for all of it
 	rate     units.Rate
 	spread   uint64     // atomics: so many words
 	wait     units.Time // of each request, if the NIC schedules by time
@@ -45,6 +46,7 @@ func randomLoad(t *rapid.T, hosts int, share bool) []pairLoad {
 			spread: rapid.SampledFrom([]uint64{1, 100}).Draw(t, "words"),
 		}
 		p.to = (p.from + rapid.IntRange(1, hosts-1).Draw(t, "to")) % hosts
+		p.pieces = rapid.SampledFrom([]uint32{1, 1, 2, 3}).Draw(t, "pieces")
 		p.batch = rapid.IntRange(1, p.window).Draw(t, "batch")
 		if p.op == ib.WRAtomicFetchAndAdd {
 			p.size = 8
@@ -78,11 +80,17 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	b.priority, b.function = p.priority, p.function
 	x, y := b.connect(p.from, p.to, cong, send, 1024)
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	lr, err := x.nic.RegMR(x.pd, nil, 1<<20, all)
+	register := func(e end) (Region, error) {
+		if e.nic.cfg.PCIe.Peer.Rate > 0 {
+			return e.nic.RegPeer(e.pd, nil, 1<<20, all)
+		}
+		return e.nic.RegMR(e.pd, nil, 1<<20, all)
+	}
+	lr, err := register(x)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	rr, err := y.nic.RegMR(y.pd, nil, 1<<20, all)
+	rr, err := register(y)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -111,6 +119,10 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 				wr.Inline = pattern(int(p.size), 1)
 			} else {
 				wr.SGL = []SGE{{lr.Addr, p.size, lr.Key}}
+				if p.pieces > 1 {
+					first := p.size / p.pieces
+					wr.SGL = []SGE{{lr.Addr, first, lr.Key}, {lr.Addr + 1<<18, p.size - first, lr.Key}}
+				}
 			}
 			if p.wait > 0 && x.nic.cfg.SendTime.Tick > 0 {
 				if err := x.nic.WaitUntil(x.qpn, b.e.Now()+p.wait); err != nil {
@@ -224,6 +236,7 @@ func TestConservation(t *testing.T) {
 		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
 			drawSharing(r, &cfg)
 		}
+		drawQueues(r, &cfg)
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
@@ -344,6 +357,7 @@ func TestLittlesLawByName(t *testing.T) {
 		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
 			drawSharing(r, &cfg)
 		}
+		drawQueues(r, &cfg)
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, 100*units.Gbps, cfg, nil)
 		waited := [hosts]map[string]int64{}

@@ -33,6 +33,7 @@ const (
 	byHost holder = iota // the root complex itself
 	byWalk               // the IOMMU
 	byMemory
+	byPeer // the peer device's link
 	numHolders
 )
 
@@ -95,18 +96,27 @@ func (p *postedCredits) free(t units.Time, headers, data int) units.Time {
 	return max(t, p.given)
 }
 
-// hold takes so many, for which there is room, until an instant.
-func (p *postedCredits) hold(until units.Time, by holder, headers, data int) {
-	if until > p.last {
-		p.last, p.lastBy = until, by
-	}
-	p.used.headers += headers
-	p.used.data += data
+// hold takes so many, for which there is room, until an instant; they come back no earlier than those before, unless relaxed.
+func (p *postedCredits) hold(until units.Time, by holder, headers, data int, relaxed bool) {
 	if p.n == len(p.ring) {
 		p.grow()
 	}
-	p.ring[(p.head+p.n)&(len(p.ring)-1)] = taken{headers, data, p.last, p.lastBy}
+	p.used.headers += headers
+	p.used.data += data
+	at := p.n
 	p.n++
+	mask := len(p.ring) - 1
+	if relaxed && until < p.last {
+		for ; at > 0 && p.ring[(p.head+at-1)&mask].until > until; at-- {
+			p.ring[(p.head+at)&mask] = p.ring[(p.head+at-1)&mask]
+		}
+		p.ring[(p.head+at)&mask] = taken{headers, data, until, by}
+		return
+	}
+	if until > p.last {
+		p.last, p.lastBy = until, by
+	}
+	p.ring[(p.head+at)&mask] = taken{headers, data, p.last, p.lastBy}
 }
 
 // grow makes room for more writes at a time. The ring begins small, as it is gone through

@@ -25,6 +25,9 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
 		t.carryOut(now, q, &eff, arrival{})
 	}
+	if room := t.completions.waiting.free(now); room > now { // nothing else would keep requests from completing
+		t.scheduler.hold(room, StallPCIe)
+	}
 }
 
 // hasGRH reports whether packets have a global route header: over Ethernet the IP
@@ -53,7 +56,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		known = m.translation.list(now, q, sgl, from, int(length))
 		m.translation.holdBack(now, q, known)
 	}
-	visible := m.write(now, known, addressAt(sgl, from), int(length))
+	visible := m.scatter(now, known, sgl, from, int(length))
 	skip := int(rc.GRHBytes - from) // of what is written, before the payload
 	under, reached := false, true
 	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {

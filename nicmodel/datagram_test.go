@@ -360,13 +360,13 @@ func TestUnreliableCompletesOnTheWire(t *testing.T) {
 			}
 		}
 		r := x.region(t, make([]byte, 4096))
-		x.nic.Pause(nil, 0, 1)
+		x.nic.Pause(b.net.Lane(0), 0, 1)
 		b.post(x, WR{Request: rc.Request{Op: ib.WRSend, Signaled: true, Length: size}, SGL: []SGE{{r.Addr, size, r.Key}}, To: Peer{Host: 1, QPN: 16}})
 		b.e.RunUntil(50 * units.Microsecond)
 		if got := b.poll(x); len(got) != 0 {
 			t.Errorf("%v: completed while paused: %+v", kind, got)
 		}
-		x.nic.Pause(nil, b.e.Now(), 0)
+		x.nic.Pause(b.net.Lane(0), b.e.Now(), 0)
 		b.e.RunUntil(60 * units.Microsecond)
 		if got := b.poll(x); len(got) != 1 || got[0].Status != ib.WCSuccess || got[0].ByteLen != size {
 			t.Errorf("%v: %+v", kind, got)

@@ -19,14 +19,6 @@ type dma struct {
 	buffer      *receiveBuffer
 }
 
-// source returns the address that a packet's payload begins at.
-func (q *qp) source(d *rc.Descriptor) uint64 {
-	if d.Source == rc.SourceMemory {
-		return d.VA
-	}
-	return addressAt(q.sq[d.Slot].sgl, d.Offset)
-}
-
 // allowed makes an access check for a queue pair.
 func (m *dma) allowed(q *qp, c *rc.Check) bool {
 	if c.Invalidate { // by the peer
@@ -81,9 +73,9 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		}
 		if f.buffer == 0 {
 			f.buffer, _ = m.frames.payload(d.Payload)
-			clear(m.frames.buffers[f.buffer-1][:d.Payload])
+			clear(m.frames.bytes(f.buffer)[:d.Payload])
 		}
-		to := m.frames.buffers[f.buffer-1][at:d.Payload]
+		to := m.frames.bytes(f.buffer)[at:d.Payload]
 		if b != nil {
 			m.landings.read(to, b)
 		} else if !m.landings.readOther(to[:length], r, addr) {
@@ -130,12 +122,12 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 		known = m.translateTarget(now, q, p)
 		m.translation.holdBack(now, q, known)
 	}
-	visible := m.write(now, known, q.target(p), int(p.Length))
+	visible := m.write(now, known, q, p)
 	if p.Kind == rc.PlaceAtomic {
 		if f.buffer == 0 {
 			f.buffer, _ = m.frames.payload(8)
 		}
-		binary.LittleEndian.PutUint64(m.frames.buffers[f.buffer-1], f.desc.Header.Orig)
+		binary.LittleEndian.PutUint64(m.frames.bytes(f.buffer), f.desc.Header.Orig)
 	} else {
 		q.delivered.add(units.Bytes(p.Length), f.size)
 	}
@@ -189,27 +181,4 @@ func (m *dma) visit(q *qp, p *rc.Place, visit func(r *region, addr, length uint6
 		sgl = q.sq[p.Slot].sgl
 	}
 	return m.regions.walk(q.cfg.PD, sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, visit)
-}
-
-// target returns the address that a payload goes to first.
-func (q *qp) target(p *rc.Place) uint64 {
-	switch p.Kind {
-	case rc.PlaceRecv:
-		return addressAt(q.recv.wqes[p.Slot].sgl, p.Offset)
-	case rc.PlaceRead, rc.PlaceAtomic:
-		return addressAt(q.sq[p.Slot].sgl, p.Offset)
-	}
-	return p.VA
-}
-
-// addressAt returns where the byte at offset of a scatter-gather list lies, 0 if it
-// is past the end.
-func addressAt(sgl []SGE, offset uint32) uint64 {
-	for i := range sgl {
-		if offset < sgl[i].Length {
-			return sgl[i].Addr + uint64(offset)
-		}
-		offset -= sgl[i].Length
-	}
-	return 0
 }

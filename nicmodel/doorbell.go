@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -18,7 +19,7 @@ type WR struct {
 // doorbell is the stage that takes stores of the host to the NIC, one a doorbell or a BlueFlame element.
 //
 // State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
-// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
+// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (queues.go). A
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
 	*chip
@@ -26,6 +27,7 @@ type doorbell struct {
 	pairs    *queuePairs
 	contexts *contexts
 	elements *elements
+	stores   stores
 }
 
 // Room returns how many send requests a queue pair can still take.
@@ -40,6 +42,9 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 	q := n.pairs.find(num)
 	if int(q.posted-q.reaped) == q.cfg.SendDepth {
 		return rc.ErrFull
+	}
+	if q.reports == nil && q.cong.Telemetry != telemetry.None {
+		q.reports = make([]Report, len(q.sq))
 	}
 	w := q.wqe(q.posted)
 	w.req = wr.Request
@@ -76,16 +81,20 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 		q.rung += uint32(count)
 	}
 	q.fetching++
-	there := d.pcie.mmio(now, bytes, ForDoorbell)
 	d.elements.queued.add(now, count)
-	if d.spans.report != nil {
-		d.spans.request(q, AtStore, now, there, q.posted-uint32(count), count)
-	}
-	d.schedule(there, evDoorbell, doorbellEvent{num, count, q.resets, blue}.pack())
+	d.store(now, store{doorbellEvent{num, count, q.resets, blue}, bytes, q.posted - uint32(count), now})
 }
 
 // arrived handles a doorbell as it reaches the NIC.
 func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
+	d.stores.onWay--
+	d.serveStore(now, b)
+	if d.stores.head < len(d.stores.waiting) {
+		d.sendWaiting(now)
+	}
+}
+
+func (d *doorbell) serveStore(now units.Time, b doorbellEvent) {
 	q := d.pairs.find(b.qpn)
 	if q == nil || q.resets != b.resets {
 		d.elements.queued.add(now, -b.count)

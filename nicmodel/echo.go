@@ -14,6 +14,8 @@ import (
 // since it last did.
 type echo struct {
 	sentAt   units.Time // of the newest
+	arrived  units.Time // when the newest did
+	held     units.Time // in an acknowledgement: since then
 	maxDelay units.Time // of any
 	hasDelay bool
 	ecn, ein bool
@@ -22,38 +24,39 @@ type echo struct {
 
 // attachEcho gives an acknowledgement what the packets since the last one met,
 // and returns how many bytes that takes.
-func (q *qp) attachEcho(s *Frames, h fabric.Handle, f *frame) units.Bytes {
+func (q *qp) attachEcho(now units.Time, c *chip, h fabric.Handle, f *frame) units.Bytes {
 	f.echo = q.echo
-	q.echo = echo{sentAt: q.echo.sentAt}
+	f.echo.held = now - q.echo.arrived
+	q.echo = echo{sentAt: q.echo.sentAt, arrived: q.echo.arrived}
 	var size units.Bytes
 	switch q.cong.Telemetry {
 	case telemetry.MaxDelay:
-		s.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
+		c.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
 		size = reflectedDelayBytes
 	case telemetry.PerHop:
 		if q.echoPacket != 0 {
-			if path := s.net.INT(q.echoPacket); path != nil {
+			if path := c.lane.INT(q.echoPacket); path != nil {
 				size = telemetry.PerHop.WireBytes(int(path.N))
-				s.net.MoveINT(q.echoPacket, h)
+				c.net.MoveINT(q.echoPacket, h)
 			}
 		}
 	}
-	q.dropEcho(s)
+	q.dropEcho(c)
 	return size
 }
 
-func (q *qp) dropEcho(s *Frames) {
+func (q *qp) dropEcho(c *chip) {
 	if q.echoPacket != 0 {
-		s.free(q.echoPacket)
+		c.release(q.echoPacket)
 		q.echoPacket = 0
 	}
 }
 
 // noteEcho remembers what a request packet met, for the next acknowledgement. It
 // reports whether it keeps the packet, for its per-hop records.
-func (q *qp) noteEcho(s *Frames, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
+func (q *qp) noteEcho(c *chip, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
 	e := &q.echo
-	e.sentAt = f.sentAt
+	e.sentAt, e.arrived = f.sentAt, f.arrived
 	e.ecn = e.ecn || p.Flags&fabric.CE != 0
 	e.ein = e.ein || p.Flags&fabric.EIN != 0
 	e.circuit = p.Flags&fabric.Circuit != 0
@@ -62,7 +65,7 @@ func (q *qp) noteEcho(s *Frames, h fabric.Handle, p *fabric.Packet, f *frame) (k
 		e.hasDelay = true
 		e.maxDelay = max(e.maxDelay, p.MaxDelay)
 	case telemetry.PerHop:
-		q.dropEcho(s)
+		q.dropEcho(c)
 		q.echoPacket = h
 		return true
 	}
@@ -74,28 +77,32 @@ func (q *qp) noteEcho(s *Frames, h fabric.Handle, p *fabric.Packet, f *frame) (k
 type Report struct {
 	MaxHopDelay, ReverseMaxHopDelay units.Time
 	HasMaxDelay, ECN, EIN           bool
+	Hops                            uint8      // cc.Ack.Hops
+	Held                            units.Time // cc.Ack.Held
 	Path                            telemetry.Stack
 }
 
-func (r *Report) fromAck(net *fabric.Network, h fabric.Handle, p *fabric.Packet, f *frame) {
+func (r *Report) fromAck(x *fabric.Lane, h fabric.Handle, p *fabric.Packet, f *frame) {
 	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
 	r.HasMaxDelay = f.echo.hasDelay
 	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, p.MaxDelay
-	r.copyPath(net, h)
+	r.Hops, r.Held = p.Hops, f.echo.held // paths are as long back as forth
+	r.copyPath(x, h)
 }
 
 // fromData reads the telemetry of a READ response, whose way is the one that the
 // data takes.
-func (r *Report) fromData(net *fabric.Network, h fabric.Handle, p *fabric.Packet) {
+func (r *Report) fromData(x *fabric.Lane, h fabric.Handle, p *fabric.Packet) {
 	r.ECN, r.EIN = p.Flags&fabric.CE != 0, p.Flags&fabric.EIN != 0
 	r.HasMaxDelay = p.Telemetry == telemetry.MaxDelay
 	r.MaxHopDelay, r.ReverseMaxHopDelay = p.MaxDelay, 0
-	r.copyPath(net, h)
+	r.Hops, r.Held = p.Hops, 0
+	r.copyPath(x, h)
 }
 
-func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
+func (r *Report) copyPath(x *fabric.Lane, h fabric.Handle) {
 	r.Path.N = 0
-	if s := net.INT(h); s != nil {
+	if s := x.INT(h); s != nil {
 		r.Path.N, r.Path.Overflow = s.N, s.Overflow
 		copy(r.Path.Path(), s.Path())
 	}

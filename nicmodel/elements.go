@@ -77,6 +77,7 @@ type elements struct {
 	transport *transport
 	scheduler *scheduler
 	state     *state
+	buffer    *receiveBuffer
 
 	queued gauge  // requests whose doorbell has been rung
 	handed uint64 // to the transport
@@ -91,10 +92,8 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 		e.start(t, q, w)
 	}
 	ready := e.need(t, q, slot)
-	if first && e.state.awaited.has(w) {
-		at, bytes := q.elementAt(slot), q.wqeBytes(w)
-		e.state.take(at, bytes)
-		e.state.awaited.put(at, bytes)
+	if first && w.awaited { // which is another memory
+		e.state.take(q.elementAt(slot), q.wqeBytes(w))
 	}
 	return ready
 }
@@ -116,7 +115,7 @@ func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 	switch {
 	case !awaitsAnswer(w.req.Op):
 		return now
-	case e.state.awaited.has(w):
+	case w.awaited:
 		return now // the packets of its answer have waited
 	}
 	return e.need(now, q, slot)
@@ -138,11 +137,38 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
 	at, bytes := q.elementAt(count), q.wqeBytes(w)
-	if e.state.awaited.has(w) {
-		e.state.awaited.take(at, bytes)
-		return
+	if w.awaited {
+		e.state.awaited.take(e.buffer.busy(), at, bytes)
+		q.reads--
+		if w.started {
+			return
+		}
 	}
 	e.state.take(at, bytes)
+}
+
+// admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
+// as many outstanding: where the answer goes is known there before it can come.
+func (e *elements) admit(now units.Time, q *qp) {
+	if e.cfg.State.Elements == 0 {
+		return
+	}
+	for q.admitted != q.handed {
+		w := q.wqe(q.admitted)
+		if awaitsAnswer(w.req.Op) {
+			if q.reads == q.maxReads {
+				return
+			}
+			q.reads++
+			w.awaited = true
+			at, bytes := q.elementAt(q.admitted), q.wqeBytes(w)
+			if w.started {
+				e.state.take(at, bytes)
+			}
+			e.state.awaited.put(now, at, bytes)
+		}
+		q.admitted++
+	}
 }
 
 // forget drops all that there is of a queue pair's elements.
@@ -186,7 +212,7 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 // above 0.
 func (e *elements) next(q *qp) int {
 	part := int(q.doorbelled - q.fetchIssued)
-	if ahead := e.cfg.WQEPrefetch; ahead > 0 {
+	if ahead := e.ahead(); ahead > 0 {
 		room := ahead - int(q.fetchIssued-q.started)
 		if part > room && 2*room < ahead {
 			return 0 // so that reads are for several
@@ -197,6 +223,20 @@ func (e *elements) next(q *qp) int {
 		part = min(part, e.cfg.WQEFetch)
 	}
 	return part
+}
+
+// ahead is how many elements of a queue may be on the chip before they are started; 0 is no limit. If not all
+// fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
+func (e *elements) ahead() int {
+	if !e.state.full() || e.cfg.WQEPrefetch == 0 {
+		return e.cfg.WQEPrefetch
+	}
+	queues := 0
+	for _, p := range e.state.ports {
+		queues += len(p.all) - len(p.free)
+	}
+	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*cacheLine
+	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*cacheLine)))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -248,7 +288,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 		if from := q.wqe(q.handed).inNIC; e.spans.report != nil && from < now {
 			e.spans.request(q, AtSendTime, from, now, q.handed, 1)
 		}
-		q.wqe(q.handed).started = false
+		q.wqe(q.handed).started, q.wqe(q.handed).awaited = false, false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 			// The provider has checked the request, and the ring is no deeper
@@ -262,6 +302,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 		q.handed++
 	}
 	e.handed += uint64(count)
+	e.admit(now, q)
 	if failed(q.rc.State()) {
 		e.transport.reap(now, q)
 		return

@@ -218,3 +218,48 @@ func TestPrefetchAfterAnError(t *testing.T) {
 		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.started, q.posted)
 	}
 }
+
+// Elements are read no further ahead than there is room for on the chip, so that fewer are read twice. Keys, pages
+// and full sets displace some still.
+func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
+	const queues, posted = 32, 64
+	cfg := preset(t, "cx6dx")
+	cfg.State.Bytes = queues * (256 + 8*cacheLine) // contexts, and 8 elements of each queue pair
+	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+	var post []func()
+	var nic *NIC
+	for range queues {
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		mine, r := x.region(t, make([]byte, 64)), y.region(t, make([]byte, 64))
+		var wrs []WR
+		for i := range posted {
+			wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Length: 64, RemoteAddr: r.Addr, RKey: r.Key, Signaled: i == posted-1}, SGL: []SGE{{mine.Addr, 64, mine.Key}}})
+		}
+		post = append(post, func() {
+			b.poll(x)
+			b.post(x, wrs...)
+		})
+		nic = x.nic
+	}
+	round := func() units.Bytes {
+		before := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		for _, f := range post {
+			f()
+		}
+		b.e.RunUntil(b.e.Now() + units.Millisecond)
+		after := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		return after.Bytes - before.Bytes - units.Bytes(20*(after.Packets-before.Packets))
+	}
+	elements := nic.doorbell.elements
+	if got := elements.ahead(); got != cfg.WQEPrefetch {
+		t.Errorf("%d ahead while all fits, want %d", got, cfg.WQEPrefetch)
+	}
+	round() // in which the NIC finds that not all fits
+	if got := elements.ahead(); !nic.state.full() || got != 8 {
+		t.Errorf("%d ahead when not all fits, want 8", got)
+	}
+	const once = queues * posted * cacheLine
+	if got := round(); got > once*17/10 || got < once {
+		t.Errorf("%d bytes of elements are read, want less than 1.7 times %d", got, once)
+	}
+}

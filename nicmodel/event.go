@@ -1,10 +1,14 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // Kinds of events that a NIC schedules for itself, with what their argument is.
 const (
 	evDoorbell        = iota // a doorbell has arrived: doorbellEvent
+	evStore                  // the NIC has room for a store that waits in the host: nothing
 	evElements               // send queue elements are in the NIC: elementsEvent
 	evSchedule               // the scheduler is free: nothing
 	evLimiter                // a paced queue pair is due: nothing
@@ -28,11 +32,65 @@ const (
 	evBuffer                 // the receive buffer may have emptied far enough: nothing
 )
 
-// schedule sends the NIC an event. The engine carries one integer; what has more to say
-// is packed and unpacked here.
+// schedule sends the NIC an event. It carries one integer; what has more to say is packed
+// and unpacked here.
+//
+// In a divided network the NIC keeps its events itself: its host's alarm is the earliest.
 func (c *chip) schedule(at units.Time, kind uint32, arg uint64) {
-	c.engine.Schedule(at, &c.src, c.id, kind, arg)
+	if !c.divided {
+		c.engine.Schedule(at, &c.src, c.id, kind, arg)
+		return
+	}
+	c.events.add(at, kind, arg)
+	if at < c.alarmAt {
+		c.alarmAt = at
+		c.net.SetAlarm(c.host, alarmEvents, at)
+	}
 }
+
+// Alarms of a NIC's host, in the order in which they go at one instant. What drives the
+// host has two of them: see OnAlarm.
+const (
+	alarmEvents uint32 = iota // events of the NIC, in a divided network
+	AlarmHost                 // what runs on the host
+	AlarmThread               // and the thread that it posts by
+	alarmClose                // a queue pair closes
+)
+
+// OnAlarm calls f at the times of an alarm of the NIC's host, AlarmHost or AlarmThread
+// (fabric.Network.SetAlarm).
+func (n *NIC) OnAlarm(alarm uint32, f func(now units.Time)) { n.onAlarm[alarm-AlarmHost] = f }
+
+// Wake implements fabric.Waker.
+func (n *NIC) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
+	n.lane, n.called = x, now
+	switch alarm {
+	case alarmEvents:
+		n.alarmAt = now // what is added meanwhile is seen here
+		for {
+			ev, next := n.events.take(now)
+			if next > now {
+				n.alarmAt = next
+				break
+			}
+			n.Handle(ev)
+		}
+		if n.alarmAt != units.Never {
+			n.net.SetAlarm(n.host, alarmEvents, n.alarmAt)
+		}
+	case alarmClose:
+		n.close(now)
+	default:
+		n.onAlarm[alarm-AlarmHost](now)
+	}
+}
+
+// Now is the time at the NIC: of what happens to it, or the engine's, which in a divided
+// network stands still while hosts are at work.
+func (c *chip) Now() units.Time { return max(c.called, c.engine.Now()) }
+
+// Lane is the lane of the network that the NIC's host runs on now, or did last.
+func (n *NIC) Lane() *fabric.Lane { return n.lane }
 
 // doorbellEvent is a doorbell for elements of a send queue.
 type doorbellEvent struct {

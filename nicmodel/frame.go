@@ -1,6 +1,10 @@
 package nicmodel
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -10,16 +14,27 @@ import (
 // Frames is what the NICs of one network, but not the fabric, know of the packets
 // in flight: their transport headers, and their payload where it is real. It is a
 // slab parallel to the fabric's, with the same handles. All NICs of a network share
-// one.
+// one, from all of its lanes: it is in blocks that never move.
 type Frames struct {
-	net     *fabric.Network
-	frames  []frame
+	net    *fabric.Network
+	blocks atomic.Pointer[[]*[blockFrames]frame]
+
+	mu      sync.Mutex // for more blocks, and for payloads
 	buffers [][]byte
 	idle    []uint32
 }
 
+const (
+	blockShift  = 9
+	blockFrames = 1 << blockShift
+)
+
 // NewFrames returns the slab of a network.
-func NewFrames(net *fabric.Network) *Frames { return &Frames{net: net} }
+func NewFrames(net *fabric.Network) *Frames {
+	s := &Frames{net: net}
+	s.blocks.Store(&[]*[blockFrames]frame{})
+	return s
+}
 
 type frame struct {
 	desc           rc.Descriptor
@@ -31,35 +46,61 @@ type frame struct {
 	next           fabric.Handle
 	ready          units.Time // when the packetiser is done with it
 	sentAt         units.Time // time of its first bit on the wire
+	arrived        units.Time // time of its last bit at its receiver
 
 	// An acknowledgement's echo of what the packet that it answers met.
 	echo echo
 }
 
-func (s *Frames) alloc() (fabric.Handle, *frame) {
-	h := s.net.Alloc()
-	for len(s.frames) < s.net.Slots() {
-		s.frames = append(s.frames, frame{})
+// at returns a frame by its packet.
+func (s *Frames) at(h fabric.Handle) *frame {
+	return &(*s.blocks.Load())[h>>blockShift][h&(blockFrames-1)]
+}
+
+// has makes sure that there is a frame for a packet.
+func (s *Frames) has(h fabric.Handle) {
+	if int(h>>blockShift) >= len(*s.blocks.Load()) {
+		s.grow(h)
 	}
-	f := &s.frames[h]
+}
+
+// grow makes blocks up to that of a packet.
+func (s *Frames) grow(h fabric.Handle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(*s.blocks.Load())
+	for len(all) <= int(h>>blockShift) {
+		all = append(all, new([blockFrames]frame))
+	}
+	s.blocks.Store(&all)
+}
+
+// alloc returns a new packet and its frame.
+func (c *chip) alloc() (fabric.Handle, *frame) {
+	h := c.lane.Alloc()
+	c.frames.has(h)
+	f := c.frames.at(h)
 	if f.buffer != 0 { // the fabric dropped the packet, and knows of no payload
-		s.idle = append(s.idle, f.buffer)
+		c.frames.giveBack(f.buffer)
 	}
 	f.buffer, f.next, f.echo = 0, 0, echo{}
 	return h, f
 }
 
-func (s *Frames) free(h fabric.Handle) {
-	f := &s.frames[h]
+// release returns a packet and its payload.
+func (c *chip) release(h fabric.Handle) {
+	f := c.frames.at(h)
 	if f.buffer != 0 {
-		s.idle = append(s.idle, f.buffer)
+		c.frames.giveBack(f.buffer)
 		f.buffer = 0
 	}
-	s.net.Free(h)
+	c.lane.Free(h)
 }
 
 // payload returns room for n bytes of payload, and its number.
 func (s *Frames) payload(n int) (uint32, []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.idle) == 0 {
 		s.buffers = append(s.buffers, nil)
 		s.idle = append(s.idle, uint32(len(s.buffers)))
@@ -70,6 +111,20 @@ func (s *Frames) payload(n int) (uint32, []byte) {
 		s.buffers[i-1] = make([]byte, max(n, 4096))
 	}
 	return i, s.buffers[i-1][:n]
+}
+
+// bytes returns the payload of that number.
+func (s *Frames) bytes(buffer uint32) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buffers[buffer-1]
+}
+
+// giveBack returns the room of a payload.
+func (s *Frames) giveBack(buffer uint32) {
+	s.mu.Lock()
+	s.idle = append(s.idle, buffer)
+	s.mu.Unlock()
 }
 
 const (
@@ -108,11 +163,11 @@ type fifo struct {
 }
 
 func (q *fifo) push(s *Frames, h fabric.Handle) {
-	s.frames[h].next = 0
+	s.at(h).next = 0
 	if q.head == 0 {
 		q.head = h
 	} else {
-		s.frames[q.tail].next = h
+		s.at(q.tail).next = h
 	}
 	q.tail = h
 	q.n++
@@ -120,7 +175,7 @@ func (q *fifo) push(s *Frames, h fabric.Handle) {
 
 func (q *fifo) pop(s *Frames) fabric.Handle {
 	h := q.head
-	q.head = s.frames[h].next
+	q.head = s.at(h).next
 	q.n--
 	return h
 }
@@ -129,9 +184,9 @@ func (q *fifo) pop(s *Frames) fabric.Handle {
 // The header is the packet's own: it is read-only, and valid while the packet is in
 // flight.
 func (s *Frames) Transport(h fabric.Handle) (header *rc.Header, destQP uint32) {
-	if int(h) >= len(s.frames) {
+	if int(h>>blockShift) >= len(*s.blocks.Load()) {
 		return nil, 0
 	}
-	f := &s.frames[h]
+	f := s.at(h)
 	return &f.desc.Header, f.dstQPN
 }

@@ -29,14 +29,14 @@ func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	f := m.wire.Carry(now, int(p.Src), int(p.Dst))
 	switch {
 	case f.Drop || f.Corrupt:
-		m.frames.free(h)
+		m.release(h)
 		return
 	case f.Mark && p.Flags&fabric.ECT != 0:
 		p.Flags |= fabric.CE
 	}
 	switch {
 	case f.Duplicate:
-		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(m.frames.copy(h)))
+		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(m.copy(h)))
 	case f.Delay > 0:
 		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(h))
 		return
@@ -45,21 +45,21 @@ func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 }
 
 // Handle implements des.Handler: a packet comes late.
-func (m *impaired) Handle(ev des.Event) { m.NIC.Arrive(nil, ev.At, fabric.Handle(ev.Arg)) }
+func (m *impaired) Handle(ev des.Event) { m.NIC.Arrive(m.net.Lane(0), ev.At, fabric.Handle(ev.Arg)) }
 
 // copy returns another packet like h, without records of switches.
-func (s *Frames) copy(h fabric.Handle) fabric.Handle {
-	h2, to := s.alloc()
-	from, p := s.frames[h], *s.net.Packet(h)
+func (c *chip) copy(h fabric.Handle) fabric.Handle {
+	h2, to := c.alloc()
+	from, p := *c.frames.at(h), *c.net.Packet(h)
 	*to = from
 	to.next, to.buffer = 0, 0
 	if from.buffer != 0 {
-		data := s.buffers[from.buffer-1]
+		data := c.frames.bytes(from.buffer)
 		var room []byte
-		to.buffer, room = s.payload(len(data))
+		to.buffer, room = c.frames.payload(len(data))
 		copy(room, data)
 	}
-	*s.net.Packet(h2) = fabric.Packet{
+	*c.net.Packet(h2) = fabric.Packet{
 		Size: p.Size, Src: p.Src, Dst: p.Dst, FlowHash: p.FlowHash, MaxDelay: p.MaxDelay,
 		User: p.User, Notes: p.Notes, Note: p.Note, Priority: p.Priority, Flags: p.Flags, Hops: p.Hops,
 	}

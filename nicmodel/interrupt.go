@@ -105,12 +105,13 @@ func (cs *completions) countWritten(at units.Time, num uint32, c *cq, count int,
 func (cs *completions) interrupt(at units.Time, num uint32) {
 	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
-	at = cs.serve(at, at, StallNone, cs.cfg.CQECycles)
+	done, at := cs.make(at)
 	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
 	cs.eqes++
 	// The address to which interrupts are written is not translated as memory is: it
 	// counts as the event queue's page, which is always translated.
-	_, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
+	sent, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
+	there = cs.sent(sent, there, done)
 	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
 }
 

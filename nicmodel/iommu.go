@@ -39,9 +39,15 @@ func newIOMMU(c IOMMUConfig, memory *dram) *iommu {
 	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), memory: memory, walkers: newInflight(c.Walkers)}
 }
 
-// translate returns when the translation of n bytes from an address on, requested
-// at t, is done.
+// translate is translateRelaxed for one that waits for those before it.
 func (m *iommu) translate(t units.Time, addr uint64, n int) units.Time {
+	m.last = max(m.last, m.translateRelaxed(t, addr, n))
+	return m.last
+}
+
+// translateRelaxed returns when the translation of n bytes from an address on, requested
+// at t, is done.
+func (m *iommu) translateRelaxed(t units.Time, addr uint64, n int) units.Time {
 	done := t
 	size := uint64(m.PageSize)
 	for page := addr / size; page <= (addr+uint64(max(n, 1))-1)/size; page++ {
@@ -58,6 +64,5 @@ func (m *iommu) translate(t units.Time, addr uint64, n int) units.Time {
 		m.walkers.hold(end)
 		done = max(done, end)
 	}
-	m.last = max(m.last, done)
-	return m.last
+	return done
 }

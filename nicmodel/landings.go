@@ -96,7 +96,7 @@ func (l *landings) bringDownOldest() {
 		l.writeOther(d)
 	}
 	if d.last && d.buffer != 0 {
-		l.frames.idle = append(l.frames.idle, d.buffer)
+		l.frames.giveBack(d.buffer)
 	}
 	d.dst = nil
 	l.from++
@@ -121,7 +121,7 @@ func (s *Frames) fill(d *landing, b []byte, from int) {
 		clear(b) // a phantom's content reads as zero
 		return
 	}
-	copy(b, s.buffers[d.buffer-1][int(d.offset)+from:])
+	copy(b, s.bytes(d.buffer)[int(d.offset)+from:])
 }
 
 // read reads a piece of memory as the NIC does: its reads push its writes before them
@@ -152,7 +152,7 @@ func (l *landings) writeOther(d *landing) {
 	r := l.regions.region(d.key)
 	to := r.elsewhere(d.addr)
 	if d.buffer != 0 {
-		_ = r.other.WriteMemory(l.frames.buffers[d.buffer-1][d.offset:][:d.length], to) // refused is lost: see RegMemory
+		_ = r.other.WriteMemory(l.frames.bytes(d.buffer)[d.offset:][:d.length], to) // refused is lost: see RegMemory
 		return
 	}
 	for done := uint32(0); done < d.length; {
@@ -200,7 +200,7 @@ func (l *landings) change(at units.Time, r *region, a *rc.Atomic) (orig uint64, 
 	if b != nil {
 		l.read(word, b)
 	} else if !l.readOther(word, r, a.VA) {
-		l.frames.idle = append(l.frames.idle, buffer)
+		l.frames.giveBack(buffer)
 		return 0, false
 	}
 	orig = binary.LittleEndian.Uint64(word)

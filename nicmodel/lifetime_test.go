@@ -139,7 +139,7 @@ func TestDroppedPacketsLoseNoBuffers(t *testing.T) {
 	// The fabric drops a packet by freeing it; it knows of no payload.
 	n := x.nic
 	for range 100 {
-		h, f := n.frames.alloc()
+		h, f := n.alloc()
 		f.buffer, _ = n.frames.payload(1024)
 		b.net.Free(h)
 	}
@@ -171,5 +171,29 @@ func TestFailOfADeepQueue(t *testing.T) {
 		if s := n.State(q); s != ib.Err {
 			t.Errorf("depth %d: state %v", most, s)
 		}
+	}
+}
+
+// A queue pair that closes at a time answers until then, though its number is free.
+func TestCloseQP(t *testing.T) {
+	b, x, y := joined(t)
+	q := y.nic.pairs.find(y.qpn)
+	until := b.e.Now() + 5*units.Microsecond
+	y.nic.CloseQP(y.qpn, until)
+	num, err := y.nic.CreateQP(q.cfg)
+	if err != nil || num>>qpGenerationBits != y.qpn>>qpGenerationBits || num == y.qpn {
+		t.Fatalf("the next queue pair has number %#x (%v), expected that of %#x again", num, err, y.qpn)
+	}
+	if y.nic.pairs.find(y.qpn) != q || y.nic.pairs.find(num) == q {
+		t.Errorf("the queue pair that closes is not found by its number")
+	}
+	b.writes(x, x.region(t, make([]byte, 1000)), y.region(t, make([]byte, 1000)))
+	b.e.RunUntil(until - 1)
+	if got := y.nic.Delivered(y.qpn).Payload; got != 1000 {
+		t.Errorf("%d bytes arrived before the end, expected 1000", int64(got))
+	}
+	b.e.RunUntil(until)
+	if y.nic.pairs.find(y.qpn) != nil || y.nic.pairs.find(num) == nil {
+		t.Error("the wrong queue pair is gone")
 	}
 }

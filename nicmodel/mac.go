@@ -25,11 +25,13 @@ type mac struct {
 	// Frames on their way to the wire: acknowledgements and what else has no payload
 	// and does not wait, READ responses, requests.
 	control, responses, requests [fabric.MaxPriorities]fifo
-	responseRoom, requestRoom    [classRooms]txRoom // by class, the first where there are none
-	classes                      *shares            // of the wire, or nil
-	queued                       gauge              // of both
-	backlogged                   uint8              // priorities that may have any frame
-	turn                         bool               // READ responses and requests take turns on the wire
+	controls                     [fabric.MaxPriorities]int // frames in control
+	responseRoom, requestRoom    [classRooms]txRoom        // by class, the first where there are none
+	classes                      *shares                   // of the wire, or nil
+	queued                       gauge                     // of both
+	backlogged                   uint8                     // priorities that may have any frame
+	turn                         bool                      // READ responses and requests take turns on the wire
+	lined                        int                       // frames of all kinds
 	wireFree                     units.Time
 	wakeAt                       units.Time // of the pending evWire, or Never
 	paused                       uint8
@@ -99,6 +101,7 @@ func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response 
 
 // lineUpControl puts an acknowledgement or a notification before the wire.
 func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
+	m.controls[m.net.Packet(h).Priority]++
 	m.push(now, &m.control, h, f)
 }
 
@@ -106,6 +109,7 @@ func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
 func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]fifo, h fabric.Handle, f *frame) {
 	priority := m.net.Packet(h).Priority
 	m.backlogged |= 1 << priority
+	m.lined++
 	kind[priority].push(m.frames, h)
 	m.wake(now, f.ready)
 }
@@ -179,12 +183,13 @@ func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool)
 	for i, from := range [...]*fifo{&m.control[priority], first, second} {
 		for from.head != 0 {
 			h := from.head
-			f := &m.frames.frames[h]
+			f := m.frames.at(h)
 			if f.ready > now {
 				ready = min(ready, f.ready)
 				break
 			}
 			from.pop(m.frames)
+			m.lined--
 			if !m.transmit(now, h, f, from) {
 				continue
 			}
@@ -209,6 +214,8 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	case &m.requests[p.Priority]:
 		m.requestRoom[f.room].used -= roomOf(f)
 		m.queued.add(now, -1)
+	case &m.control[p.Priority]:
+		m.controls[p.Priority]--
 	case &m.responses[p.Priority]:
 		m.responseRoom[f.room].used -= roomOf(f)
 		m.queued.add(now, -1)
@@ -218,7 +225,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	}
 	if q == nil || q.rc == nil || q.resets != f.resets || f.desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.desc) {
 		m.stale++
-		m.frames.free(h)
+		m.release(h)
 		return false
 	}
 	f.sentAt = now
@@ -237,14 +244,16 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	if m.resumed[p.Priority] > ready {
 		why = StallPause
 	}
-	m.wireFree = m.net.Transmit(now, m.host, h)
+	m.wireFree = m.lane.Transmit(now, m.host, h)
 	m.serve(ready, now, why, int64(m.wireFree-now))
 	if m.spans.report != nil {
 		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))
 	}
-	// The wire is looked at again when it is free: the frame that goes next
-	// may not be there yet, and this one makes room.
-	m.wake(now, m.wireFree)
+	// What waits looks at the wire again when it is free; what comes meanwhile does so by
+	// itself.
+	if m.lined > 0 {
+		m.wake(now, m.wireFree)
+	}
 	if q.cfg.Type != ib.RC {
 		m.transport.leftUnreliably(now, q, &f.desc)
 	}
@@ -253,7 +262,10 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 }
 
 // Pause implements fabric.Endpoint.
-func (n *NIC) Pause(_ *fabric.Lane, now units.Time, paused uint8) { n.mac.pause(now, paused) }
+func (n *NIC) Pause(x *fabric.Lane, now units.Time, paused uint8) {
+	n.lane, n.called = x, now
+	n.mac.pause(now, paused)
+}
 
 func (m *mac) pause(now units.Time, paused uint8) {
 	resumed := m.paused &^ paused

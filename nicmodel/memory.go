@@ -15,6 +15,7 @@ type memory struct {
 	next    uint64 // address of the next region
 	rings   uint64 // bytes of the host's queues, which lie above all regions
 	tables  uint64 // bytes of the regions' translations
+	peers   int    // regions in the peer device
 
 	windows     []window // by key >> 8, less windowIndex
 	freeWindows []uint32
@@ -29,6 +30,7 @@ type region struct {
 	other        Memory // where it lies then
 	start        uint64 // the address there of the region's first byte
 	page, table  uint64 // page size; where its translations lie
+	peer         bool   // it lies in the peer device
 	live         bool
 }
 
@@ -96,6 +98,9 @@ func (m *memory) deregister(key uint32) bool {
 		return false
 	}
 	i := key>>8 - 1
+	if r.peer {
+		m.peers--
+	}
 	*r = region{key: key&^keyGeneration | (key+1)&keyGeneration}
 	m.free = append(m.free, i)
 	return true

@@ -25,12 +25,20 @@ type chip struct {
 	line   units.Rate
 	cfg    Config
 	spans  tracer
+
+	lane    *fabric.Lane // that the host runs on
+	called  units.Time   // of what the lane called the NIC for last
+	divided bool         // the network is; all below is for that
+	events  agenda
+	alarmAt units.Time // of the first of them that the host's alarm is set for, or Never
+
 	tables uint64 // where its tables begin, of those of all ports
 	first  *NIC   // whose PCIe, memory on the chip and processing units this one shares, or nil
 }
 
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
-// engine. Everything a host does with it happens at the engine's Now.
+// engine, or in a divided network to the lane that runs its host. Everything a host does
+// with it happens at its Now.
 //
 // It is stages and what they share, each with its own state and the few others that it
 // hands work to or asks; New wires them up.
@@ -39,6 +47,8 @@ type NIC struct {
 	pairs      queuePairs
 	pds        uint32
 	stampSends bool
+	closing    []closing
+	onAlarm    [2]func(now units.Time)
 
 	// The way of requests.
 	doorbell   doorbell
@@ -85,7 +95,7 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 
 // NewPort puts another port of a NIC at a host's port: PCIe with the host's memory behind it, the memory on the
 // chip and the processing units are the first port's, and all else is its own. Both are of one host, though the network has two.
-// They belong to one goroutine, so that the network may not be divided between them.
+// Undivided networks only: the two would be at work side by side.
 func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
 	return newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
 }
@@ -109,6 +119,8 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 		return nil, err
 	}
 	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link, first: first}}
+	n.lane, n.divided, n.alarmAt = net.Lane(0), net.Division() != nil, units.Never
+	n.pairs.keep, n.events = n.divided, newAgenda()
 	n.wire(limiter)
 	n.scheduler.arbiter = newArbiter(&n.cfg, pacing)
 	n.id = e.AddHandler(n)
@@ -136,8 +148,8 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
-	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state}
+	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
 	if n.cfg.SendTime.Jitter > 0 {
 		n.elements.times.stream = des.NewStream(uint64(n.host), "send times")
 	}
@@ -171,9 +183,9 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.receives = receives{chip: on, regions: &n.regions, transport: &n.transport}
 	n.atomics = newAtomics(on)
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
-	n.atomics.landings, n.atomics.transport, n.atomics.packetiser = &n.landings, &n.transport, &n.packetiser
+	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
 	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer}
+	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: newInflight(n.cfg.Queues.Completions)}
 }
 
 // Config returns the configuration that the NIC was made with.
@@ -286,6 +298,11 @@ func (n *NIC) Handle(ev des.Event) {
 	switch ev.Kind {
 	case evDoorbell:
 		n.doorbell.arrived(now, unpackDoorbell(ev.Arg))
+	case evStore:
+		if now == n.doorbell.stores.wakeAt {
+			n.doorbell.stores.wakeAt = units.Never
+			n.doorbell.sendWaiting(now)
+		}
 	case evSendTime:
 		n.elements.timeCame(now, n.pairs.find(uint32(ev.Arg)))
 	case evElements:

@@ -437,6 +437,10 @@ func TestEngineInTheNIC(t *testing.T) {
 			t.Errorf("%s: %.0f bytes arrived, want %.0f (RTT %v)", name, got, want, p.last.RTT)
 		}
 		a := p.last
+		// What the receiving NIC takes from a packet's last bit to its acknowledgement.
+		if held := cfg.RoundTripShare(); a.Hops != 1 || a.Held <= 0 || a.Held > held {
+			t.Errorf("%s: over one switch the engine got %d, and %v held of at most %v", name, a.Hops, a.Held, held)
+		}
 		base := b.net.BaseRTT(0, 1, FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
 		if a.RTT < base-20*units.Nanosecond || a.RTT > base+base/4 {
 			t.Errorf("%s: RTT %v on an idle network, whose base is %v", name, a.RTT, base)

@@ -13,15 +13,15 @@ const CNPBytes units.Bytes = frameOverhead + 12 + 16
 
 // notify is DCQCN's notification point (SIGCOMM 2015, section 3.1). It answers a
 // request's packet with a congestion mark by a CNP, unless the queue pair has sent one
-// less than Congestion.CNPInterval ago. It does not answer the data of READs: the
+// less than Congestion.CNPInterval ago, or there is no room for it before the wire: then the next mark is answered. It does not answer the data of READs: the
 // engine that steers them is at this end (see pull).
 func (t *transport) notify(now units.Time, q *qp) {
-	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter {
+	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter || !t.mac.takesNotification(q) {
 		return
 	}
 	q.cnpAfter = now + q.cong.CNPInterval
 	q.cnpsSent++
-	h, f := t.frames.alloc()
+	h, f := t.alloc()
 	f.desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
 	f.srcQPN, f.dstQPN, f.resets = q.num, q.peer.QPN, q.resets
 	p := t.net.Packet(h)

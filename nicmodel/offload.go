@@ -76,6 +76,7 @@ func (o *offload) inform(q *qp, s *steering, a *cc.Ack, r *Report) cc.Control {
 	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = r.MaxHopDelay, r.ReverseMaxHopDelay, r.HasMaxDelay
+	a.Hops, a.Held = r.Hops, r.Held
 	s.Complete(a, q.rc.Inflight())
 	if r.Path.N > 0 {
 		a.Path = &r.Path

@@ -66,13 +66,13 @@ func (k *packetiser) nextResponder(now units.Time) int {
 	a := k.scheduler.arbiter
 	switch {
 	case a != nil:
-		i, due := a.responder(now, k.responders, &k.mac.responseRoom)
+		i, due := a.responder(now, k.responders, k.mac)
 		if i < 0 && due != units.Never {
 			k.scheduler.wake(due)
 		}
 		return i
 	case k.mac.responseRoom[0].takes():
-		return 0
+		return slices.IndexFunc(k.responders, k.mac.takesAck)
 	}
 	return -1
 }
@@ -84,7 +84,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		k.changeKey(now, q, d)
 		return
 	}
-	h, f := k.frame(q, d, response)
+	h, f := k.frame(now, q, d, response)
 	if response && d.Payload == 0 {
 		k.acknowledge(now, q, h, f)
 		return
@@ -107,7 +107,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
 	in.known, in.arrived = in.ready, in.ready
 	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
-		k.frames.free(h)
+		k.release(h)
 		k.refuse(now, q, d, response)
 		return
 	}
@@ -136,13 +136,13 @@ type inputs struct {
 }
 
 // frame makes a packet with its addresses and its size, and without its payload.
-func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
+func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
 	peer, qkey := &q.peer, uint32(0)
 	if q.to != nil {
 		to := &q.to[d.Slot]
 		peer, qkey = &to.peer, to.qkey
 	}
-	h, f := k.frames.alloc()
+	h, f := k.alloc()
 	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
 	p := k.net.Packet(h)
 	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
@@ -152,7 +152,7 @@ func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handl
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
-		size += q.attachEcho(k.frames, h, f)
+		size += q.attachEcho(now, k.chip, h, f)
 	} else {
 		// Requests and READ responses collect telemetry; acknowledgements return that of
 		// the forward path.
@@ -203,7 +203,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 		}
 	}
 	wait := in.element - in.chosen // is this packet's, not the link's
-	in.arrived = k.pcie.Read(in.chosen, q.source(d), d.Payload, ForPayload) + wait
+	in.arrived = k.dma.read(in.chosen, q, d) + wait
 	if in.known > in.element {
 		in.arrived = max(in.arrived, in.known+k.pcie.alone(d.Payload))
 	}

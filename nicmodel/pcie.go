@@ -65,18 +65,34 @@ const (
 	// Kalia has 26 and 22 (Kalia et al., ATC 2016, figure 2a), with the rate of the
 	// lanes after coding.
 	Kalia
+	// Flit has 16 and 12, the header alone, with 64-bit addresses: sequence number, CRC and framing are the flit's
+	// (PCI Express Base Specification 6.0, as recalled). It goes with a rate such as gen6x16's. A
+	// TLP has arrived when the last of its flits has, and errors are corrected (FEC).
+	Flit
+)
+
+// A flit of 256 bytes has 236 for TLPs.
+const (
+	flitBytes = 256
+	flitTLPs  = 236
 )
 
 func (h PCIeHeaders) request() int {
-	if h == Kalia {
+	switch h {
+	case Kalia:
 		return 26
+	case Flit:
+		return 16
 	}
 	return 24
 }
 
 func (h PCIeHeaders) completion() int {
-	if h == Kalia {
+	switch h {
+	case Kalia:
 		return 22
+	case Flit:
+		return 12
 	}
 	return 20
 }
@@ -99,8 +115,10 @@ type PCIeConfig struct {
 	// RCB up; 0 is MPS. It is C_rc of Kalia et al. (ATC 2016, section 2.1).
 	ReadCompletion int `yaml:"read_completion"`
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
-	// (24 for a request, 20 for a completion) or kalia (26 and 22).
-	Headers PCIeHeaders `yaml:"headers" eg:"kalia"`
+	// (24 for a request, 20 for a completion), kalia (26 and 22) or, of a link of the sixth generation, flit (16 and 12).
+	Headers PCIeHeaders `yaml:"headers" eg:"flit"`
+	// FEC is what the correction of errors takes at the end of each direction, with headers flit.
+	FEC units.Time `yaml:"fec" eg:"2ns"`
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
 	// of its data back at the NIC, on an idle link.
 	ReadLatency units.Time `yaml:"read_latency"`
@@ -109,9 +127,16 @@ type PCIeConfig struct {
 	WriteLatency units.Time `yaml:"write_latency"`
 
 	// Tags is how many read requests may be outstanding: 32 of 5 bits, 256 with extended
-	// tags, 768 with tags of 10 bits (PCIe 2.2.6.2), or the root complex's
-	// non-posted credits where they are fewer. 0 is no limit.
+	// tags, 768 with tags of 10 bits (PCIe 2.2.6.2). 0 is no limit.
 	Tags int `yaml:"tags"`
+	// NonPostedCredits is how many read requests the root complex has room for until it has translated
+	// and handed on the first (its non-posted header credits, PCIe 2.6.1; reads have no data); 0 is no limit.
+	NonPostedCredits int `yaml:"nonposted_credits"`
+	// NonPostedHold is how long it takes for that, beside the translation.
+	NonPostedHold units.Time `yaml:"nonposted_hold"`
+	// RelaxedOrdering says that payload is written with that attribute (PCIe 2.2.6.4): such a write may pass earlier ones that
+	// wait in the root complex, for a page walk or for memory. Completions and events are written without it, and pass none.
+	RelaxedOrdering bool `yaml:"relaxed_ordering" eg:"true"`
 	// PostedCredits is how many write TLPs the root complex takes in before it has
 	// worked off the first (its posted header credits); 0 is no limit. The NIC takes completions and stores
 	// without limit, as the specification asks of an endpoint for completions.
@@ -132,6 +157,8 @@ type PCIeConfig struct {
 	HostCache HostCacheConfig `yaml:"host_cache"`
 	// Memory is that of the NIC's socket.
 	Memory MemoryConfig `yaml:"memory"`
+	// Peer is another device whose memory the NIC reads and writes.
+	Peer PeerConfig `yaml:"peer"`
 	// IOMMU is what translates the NIC's addresses, if anything does.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
@@ -161,6 +188,8 @@ type TLPs struct {
 // root complex, page walks, or memory.
 type pcieStalls struct {
 	Tags, TagsMemory, Translation units.Time
+	NonPosted                     units.Time // for non-posted credits
+	Peer                          units.Time // reads, for the peer device's data
 	Credits                       [numHolders]units.Time
 }
 
@@ -174,10 +203,13 @@ type PCIe struct {
 	cfg     PCIeConfig
 	sides   [numDirections]pcieSide
 	tags    inflight
+	taken   inflight   // non-posted credits
 	longest units.Time // of the data of a longest read request on the link
+	flit    units.Time // how long one is, or 0
 	credits postedCredits
 	mmu     *iommu
 	memory  *dram
+	peer    peerLink
 	cache   *hostCache
 	stalls  pcieStalls
 
@@ -211,7 +243,11 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 		return nil, err
 	}
 	memory := newDRAM(c.Memory)
-	return &PCIe{cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
+	flit := units.Time(0)
+	if c.Headers == Flit {
+		flit = c.Rate.Serialize(flitTLPs)
+	}
+	return &PCIe{flit: flit, cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), taken: newInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -233,6 +269,9 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 	s.until += took
 	if s.watch != nil {
 		s.watch(s.until-took, s.until, StallNone)
+	}
+	if p.flit > 0 { // they follow each other without end, empty or not
+		return (s.until+p.flit-1)/p.flit*p.flit + p.cfg.FEC
 	}
 	return s.until
 }
@@ -282,6 +321,11 @@ func (c *PCIeConfig) next(addr uint64, n int) int {
 // Read fetches n bytes of host memory, requested at t, and returns when the last
 // byte has arrived.
 func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.Time) {
+	return p.read(t, addr, n, why, false)
+}
+
+// read is Read, or reads the peer's memory.
+func (p *PCIe) read(t units.Time, addr uint64, n int, why Purpose, peer bool) (done units.Time) {
 	if p.cfg.ReadIssue > 0 {
 		t = max(t, p.readIssue)
 		p.readIssue = t + p.cfg.ReadIssue
@@ -298,16 +342,32 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	}
 	requested := p.occupy(Upstream, t, MemRd, requests, 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
-	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
+	latency, fromMemory, mmu := p.cfg.Peer.ReadLatency, 0, p.mmu
+	if !peer {
+		latency, fromMemory = p.cfg.ReadLatency+p.distance(addr, n, why), p.fromMemory(addr, n, why)
+	} else if !p.cfg.Peer.ThroughIOMMU {
+		mmu = nil
+	}
 	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
-	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
-	fromMemory := p.fromMemory(addr, n, why)
-	if p.mmu == nil && push == 0 && fromMemory == 0 && p.tags.idle(t, requests) {
+	if peer {
+		given := p.peerReads(requested, n, answers) + latency
+		p.stalls.Peer += max(0, given-done)
+		done = max(done, given)
+	}
+	pushed := p.pushed
+	if peer {
+		pushed = p.credits.left // those that have left go elsewhere
+	}
+	push := max(0, pushed-requested-p.cfg.ReadSetup)
+	if mmu == nil && push == 0 && fromMemory == 0 && p.tags.idle(t, requests) && (!p.taken.bounded() || p.taken.idle(t, requests)) {
 		p.holdTags(done, addr, n, requests)
-	} else if p.tags.bounded() || p.mmu != nil || fromMemory > 0 {
+		for range requests {
+			p.taken.hold(requested + p.cfg.NonPostedHold)
+		}
+	} else if p.tags.bounded() || p.taken.bounded() || mmu != nil || fromMemory > 0 {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.request())) +
-			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
-		done = p.held(t, push, done, idle, addr, n, fromMemory > 0)
+			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion())) + 2*(p.flit+p.cfg.FEC)
+		done = p.held(t, push, done, idle, addr, n, mmu, fromMemory > 0)
 	} else {
 		done += push
 	}
@@ -323,7 +383,7 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 // cache, and without a wait for tags or translation.
 func (p *PCIe) alone(n int) units.Time {
 	c := &p.cfg
-	t := c.ReadSetup + c.ReadLatency + c.Rate.Serialize(units.Bytes(c.Headers.request())) +
+	t := c.ReadSetup + c.ReadLatency + 2*c.FEC + c.Rate.Serialize(units.Bytes(c.Headers.request())) +
 		c.Rate.Serialize(units.Bytes(n+c.completions(0, n)*c.Headers.completion()))
 	if p.cache == nil {
 		t += c.SocketLatency
@@ -350,17 +410,20 @@ func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
 // held returns when a read is done that would be at done if its requests did not wait
 // for tags, translations, memory and for the writes before it, at most push. It takes idle on an idle link:
 // what waits for a tag waits for the link meanwhile.
-func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, fromMemory bool) units.Time {
+func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iommu, fromMemory bool) units.Time {
 	last := done + push
 	for {
 		size := p.cfg.next(addr, n)
-		issued := p.tags.free(t)
+		tagged := p.tags.free(t)
+		issued := p.taken.free(tagged)
+		p.stalls.NonPosted += issued - tagged
 		ready := issued
-		if p.mmu != nil {
-			ready = p.mmu.translate(issued, addr, size)
+		if mmu != nil {
+			ready = mmu.translate(issued, addr, size)
 			p.stalls.Translation += ready - issued
 		}
 		ready = max(ready, t+push)
+		p.taken.hold(ready + p.cfg.NonPostedHold)
 		waits := &p.stalls.Tags
 		if fromMemory {
 			given := p.memory.serve(ready, size)
@@ -369,7 +432,7 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, fromMemo
 				waits = &p.stalls.TagsMemory
 			}
 		}
-		*waits += issued - t
+		*waits += tagged - t
 		n -= size
 		// The request's data come before those of the requests after it.
 		end := max(done, ready+idle) - p.cfg.Rate.Serialize(units.Bytes(n))
@@ -384,8 +447,13 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, fromMemo
 
 // Write stores n bytes in host memory from t on. It returns when the NIC has
 // handed the last byte to the link and when the host sees it. Writes are seen in
-// the order of the calls (PCIe 2.4.1: posted requests do not pass each other).
+// the order of the calls (PCIe 2.4.1: posted requests do not pass each other), but for relaxed ones.
 func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visible units.Time) {
+	return p.write(t, addr, n, why, false)
+}
+
+// write is Write, or writes the peer's memory.
+func (p *PCIe) write(t units.Time, addr uint64, n int, why Purpose, peer bool) (sent, visible units.Time) {
 	if p.cfg.WriteIssue > 0 {
 		t = max(t, p.writeIssue)
 		p.writeIssue = t + p.cfg.WriteIssue
@@ -398,22 +466,37 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		p.leaving = max(p.leaving, t) + p.cfg.StagingRate.Serialize(units.Bytes(n))
 		sent += p.leaving - t
 	}
-	var walk units.Time
-	far, toMemory := p.taking(addr, n)
-	if p.mmu != nil {
+	var walk, far units.Time
+	relaxed := p.cfg.RelaxedOrdering && why == ForPayload
+	toMemory, mmu, latency := 0, p.mmu, p.cfg.WriteLatency
+	if !peer {
+		far, toMemory = p.taking(addr, n)
+	} else if latency = p.cfg.Peer.WriteLatency; !p.cfg.Peer.ThroughIOMMU {
+		mmu = nil
+	}
+	if mmu != nil {
 		at := sent
 		if p.credits.bounded() {
 			at = max(at, p.credits.next(t)+(carried-from)/units.Time(packets)+sent-carried)
 		}
-		walk = p.mmu.translate(at, addr, n) - at
+		if relaxed {
+			walk = mmu.translateRelaxed(at, addr, n) - at
+		} else {
+			walk = mmu.translate(at, addr, n) - at
+		}
 		p.stalls.Translation += walk
 	}
 	if p.credits.bounded() {
-		sent, walk = p.credited(t, sent, carried-from, sent-carried, walk, packets, n, toMemory)
+		sent, walk = p.credited(t, sent, carried-from, sent-carried, walk, packets, n, toMemory, peer, relaxed)
+	} else if peer {
+		walk += p.peerTakes(sent+walk, n, packets)
 	}
 	at := sent + walk + far
-	p.visible = max(p.visible, at+p.cfg.WriteLatency)
+	p.visible = max(p.visible, at+latency)
 	p.pushed = max(p.pushed, at+p.cfg.PushLatency)
+	if relaxed {
+		return sent, at + latency
+	}
 	return sent, p.visible
 }
 
@@ -421,39 +504,43 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 // before those before it, and how long the last of it is behind that until memory has it. A TLP that waits for its credits waits for the link meanwhile, and then takes its
 // share of what all of them take on the link, and what the NIC takes beside. A write that is not translated
 // yet, or that memory has not taken, keeps its credits.
-func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMemory int) (end, behind units.Time) {
+func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMemory int, peer, relaxed bool) (end, behind units.Time) {
 	c := &p.credits
 	c.returned(t)
 	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
-		return sent, p.holdCredits(sent, walk, toMemory, packets, data)
+		return sent, p.holdCredits(sent, walk, toMemory, packets, data, n, peer, relaxed)
 	}
 	end = max(sent, c.left)
 	alone, each := link/units.Time(packets)+beside, toMemory/packets
 	for left := n; packets > 0; packets-- {
-		data := min(dataCredits(min(left, p.cfg.MPS)), c.most.data)
-		left -= p.cfg.MPS
+		part := min(left, p.cfg.MPS)
+		data := min(dataCredits(part), c.most.data)
+		left -= part
 		end = max(end, c.free(t, 1, data)+alone)
-		behind = p.holdCredits(end, walk, each, 1, data)
+		behind = p.holdCredits(end, walk, each, 1, data, part, peer, relaxed)
 	}
 	c.left = end
 	p.stalls.Credits[c.waited] += end - sent
 	return end, behind
 }
 
-// holdCredits has TLPs that have left hold their credits until they are translated and memory and the root
+// holdCredits has TLPs with n bytes that have left hold their credits until they are translated and memory or the peer and the root
 // complex have taken them. It returns how long the first two take.
-func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data int) (behind units.Time) {
+func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data, n int, peer, relaxed bool) (behind units.Time) {
 	var drain units.Time
-	if p.memory != nil && toMemory > 0 {
+	drained := byMemory
+	if peer {
+		drain, drained = p.peerTakes(left+walk, n, packets), byPeer
+	} else if p.memory != nil && toMemory > 0 {
 		drain = p.memory.serve(left+walk, toMemory)
 	}
 	by := byHost
 	if most := max(walk, drain); most > p.cfg.PostedHold {
 		if by = byWalk; drain > walk {
-			by = byMemory
+			by = drained
 		}
 	}
-	p.credits.hold(left+walk+drain+p.cfg.PostedHold, by, packets, data)
+	p.credits.hold(left+walk+drain+p.cfg.PostedHold, by, packets, data, relaxed)
 	return walk + drain
 }
 

@@ -70,13 +70,18 @@ const (
 // times more as their link is faster: an estimate.
 func hosted(c PCIeConfig, tags, iio int) PCIeConfig {
 	c.Tags, c.PostedCredits, c.PostedData, c.PostedHold = tags, iio, iio*cacheLine, 300*units.Nanosecond
+	c.NonPostedCredits, c.NonPostedHold = nonPosted*iio/iioLines, 50*units.Nanosecond
 	return c
 }
 
 const iioLines = 93
 
+// nonPosted is the non-posted header credits of a port of 16 lanes (PCIe 2.0) in the datasheet of Xeon C5500/C3500 (volume 1, table 76). It has half
+// as many for 8 lanes. Later generations have as many times more as their link is faster: an estimate.
+const nonPosted = 72
+
 // stateBytes is what eRPC (NSDI 2019), as recalled, says of a ConnectX-5: about 2 MB on the chip for all
-// that it keeps of connections, memory and queues. Each generation before has half as much: an estimate.
+// that it keeps of connections, memory and queues. Generations before have half as much each, but for cx3, whose is fitted: an estimate.
 const stateBytes = 2 * units.MiB
 
 // elementBytes is what the receive side has for elements of Reads and atomics under way: SMART (ASPLOS 2024), as
@@ -97,6 +102,7 @@ func base() Config {
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
 		ReceiveBuffer:   ReceiveBufferConfig{Bytes: portBuffer},
+		Queues:          QueuesConfig{Doorbells: 1 << 16, Acks: 256, Completions: 128},
 		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
 		TxBuffer:        16 * kilobytePacket, CQEBytes: 64, MaxInline: 220, WQEPrefetch: 128,
 		State: StateConfig{Bytes: stateBytes, Elements: elementBytes, Ways: 8, Fetches: 16, Context: 256},
@@ -114,11 +120,13 @@ const kilobytePacket = slotBytes + 1024
 // in bytes. For other devices it is an estimate.
 const portBuffer = 262016
 
-// mlx5Depth is how many cycles deep the pipelines of ConnectX-5 are, each way, fitted to
+// mlx5Depth is how deep the pipelines of ConnectX-5 are, each way, fitted to
 // the latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:
-// 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between the two fits). The same
-// depth for its successors is an estimate.
-const mlx5Depth = 95
+// 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between the two fits) less what the hosts
+// take to post and to poll and the link to correct errors. The same time for other mlx5 devices is an estimate: the vendor
+// says sub-600 ns of ConnectX-5 (brief of the EN card) and of ConnectX-6 (its EN user manual) alike, though the latter does more
+// messages a second.
+const mlx5Depth = 38 * units.Nanosecond
 
 // messageClock is the core clock with which the slowest of base's stages, the elements', does
 // so many million messages a second, a product's brief's: an estimate for devices whose firmware's
@@ -144,7 +152,9 @@ var presets = map[string]func() Config{
 		c.CoreClock = 427_000_000
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		c.PCIe = hosted(laneBytes(8), plainTags, iioLines)
-		c.State.Bytes, c.State.Elements = stateBytes/8, elementBytes/4
+		// Fitted to READs over 144 and 720 queue pairs (docs/nic-validation.md, rows apt-read32-144qp and -720qp).
+		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
+		c.State.Elements = elementBytes / 4
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
 		c.Units = UnitsConfig{Units: 4, Request: 49, Answer: 24}
@@ -169,7 +179,7 @@ var presets = map[string]func() Config{
 	"cx4lx": func() Config {
 		c := base()
 		c.CoreClock = 427_000_000
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+		c.PipelineLatency = mlx5Depth
 		c.WQECycles = 6
 		c.State.Bytes, c.State.Elements = stateBytes/2, elementBytes/2
 		c.TxBuffer = 12 * kilobytePacket
@@ -180,7 +190,7 @@ var presets = map[string]func() Config{
 	"cx5": func() Config {
 		c := base()
 		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+		c.PipelineLatency = mlx5Depth
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
@@ -195,7 +205,7 @@ var presets = map[string]func() Config{
 		c := base()
 		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
 		c.CoreClock = messageClock(215)
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+		c.PipelineLatency = mlx5Depth
 		c.TxBuffer = 24 * kilobytePacket
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
@@ -206,7 +216,7 @@ var presets = map[string]func() Config{
 		c := base()
 		c.PCIe = hosted(gen5x16(), extendedTags, 4*iioLines)
 		c.CoreClock = messageClock(330)
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+		c.PipelineLatency = mlx5Depth
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
@@ -224,7 +234,7 @@ func cx6() Config {
 	c := base()
 	c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
 	c.CoreClock = messageClock(215)
-	c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+	c.PipelineLatency = mlx5Depth
 	c.TxBuffer = 24 * kilobytePacket
 	c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 	c.Limiter = packetPacing(200 * units.Gbps)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
@@ -70,6 +71,7 @@ type sendWQE struct {
 	sgl     []SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
+	awaited bool // it is in the memory of the receive side; see elements.admit
 	// waitUntil is of the wait before it, 0 for none: it is handed to the transport no earlier.
 	waitUntil units.Time
 	inNIC     units.Time // since when it is, where spans are reported
@@ -96,7 +98,7 @@ type qp struct {
 	elements  uint64     // where its elements lie among those on the chip
 	waitUntil units.Time // of the next request that is posted, or 0
 	progress
-	reports    []Report    // by slot, where telemetry is collected
+	reports    []Report    // by slot, where telemetry is collected, from the first request on
 	departures []departure // by slot, where sends are stamped
 
 	// The scheduler's.
@@ -107,6 +109,7 @@ type qp struct {
 	class    uint8 // of traffic, of its peer's priority
 	weight   int   // of its turns, 0 is 1
 	limit    limit
+	maxReads int  // Reads and atomics that it may have outstanding
 	hold     hold // why it is not before the scheduler
 	holdFrom units.Time
 	steering            // of what it sends
@@ -146,6 +149,8 @@ type progress struct {
 	waitWake    units.Time // of the newest evSendTime
 	waiting     int        // that are in the NIC and wait for a time, or for one that does
 	waitFrom    units.Time // since when
+	admitted    uint32     // that the receive side has, if it needs them
+	reads       int        // of those, whose answers are to come
 	started     uint32     // that have a packet or are over
 	reaped      uint32
 	fetching    int // reads of elements, and doorbells before them, under way
@@ -162,14 +167,21 @@ const qpGenerationBits = 4
 type queuePairs struct {
 	all  []*qp
 	free []uint32
+	late []*qp // that are closing: their numbers are free
+	keep bool  // the number of one that is removed is free only after recycle
 }
 
 func (p *queuePairs) find(num uint32) *qp {
 	i := num>>qpGenerationBits - 1
-	if int(i) >= len(p.all) || p.all[i] == nil || p.all[i].num != num {
-		return nil
+	if int(i) < len(p.all) && p.all[i] != nil && p.all[i].num == num {
+		return p.all[i]
 	}
-	return p.all[i]
+	for _, q := range p.late {
+		if q.num == num {
+			return q
+		}
+	}
+	return nil
 }
 
 // add gives a queue pair its number.
@@ -186,10 +198,21 @@ func (p *queuePairs) add(q *qp) {
 	p.all[i] = q
 }
 
-func (p *queuePairs) remove(num uint32) {
-	i := num>>qpGenerationBits - 1
-	p.all[i] = nil
-	p.free = append(p.free, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
+// remove takes a queue pair out of the table.
+func (p *queuePairs) remove(q *qp) {
+	if i := slices.Index(p.late, q); i >= 0 {
+		p.late = slices.Delete(p.late, i, i+1)
+		return
+	}
+	p.all[q.num>>qpGenerationBits-1] = nil
+	if !p.keep {
+		p.recycle(q.num)
+	}
+}
+
+// recycle frees a number.
+func (p *queuePairs) recycle(num uint32) {
+	p.free = append(p.free, (num>>qpGenerationBits-1)<<qpGenerationBits|num&(1<<qpGenerationBits-1))
 }
 
 // CreateQP makes a queue pair in state RESET and returns its number.
@@ -234,9 +257,54 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 }
 
 // DestroyQP frees a queue pair. Its outstanding requests end without completions,
-// and packets on their way to it meet no queue pair.
-func (n *NIC) DestroyQP(num uint32) {
+// and packets on their way to it meet no queue pair. In a divided network its number is
+// free only after Recycle.
+func (n *NIC) DestroyQP(num uint32) { n.destroy(n.pairs.find(num)) }
+
+// Recycle frees the number of a queue pair that was destroyed in a divided network. Call
+// it between windows, in an order that does not depend on lanes: new queue pairs take
+// numbers in the reverse order.
+func (n *NIC) Recycle(num uint32) {
+	if n.pairs.keep {
+		n.pairs.recycle(num)
+	}
+}
+
+// closing is a queue pair that is destroyed at a time.
+type closing struct {
+	at units.Time
+	qp *qp
+}
+
+// CloseQP is DestroyQP at a time, in the order of these times. The number is free at
+// once. It is for the end of a connection that has to be told of its end: until then it
+// answers what comes to it.
+func (n *NIC) CloseQP(num uint32, at units.Time) {
+	if at <= n.Now() {
+		n.DestroyQP(num)
+		n.Recycle(num)
+		return
+	}
 	q := n.pairs.find(num)
+	n.pairs.late = append(n.pairs.late, q)
+	n.pairs.all[num>>qpGenerationBits-1] = nil
+	n.pairs.recycle(num)
+	n.closing = append(n.closing, closing{at, q})
+	n.net.SetAlarm(n.host, alarmClose, at)
+}
+
+// close destroys the queue pairs whose time has come.
+func (n *NIC) close(now units.Time) {
+	for len(n.closing) > 0 && n.closing[0].at <= now {
+		n.destroy(n.closing[0].qp)
+		n.closing = slices.Delete(n.closing, 0, 1)
+	}
+	if n.divided && len(n.closing) > 0 {
+		n.net.SetAlarm(n.host, alarmClose, n.closing[0].at)
+	}
+}
+
+func (n *NIC) destroy(q *qp) {
 	n.reset(q)
 	n.completions.queues[q.cfg.SendCQ].users--
 	n.completions.queues[q.cfg.RecvCQ].users--
@@ -245,7 +313,7 @@ func (n *NIC) DestroyQP(num uint32) {
 	if q.cfg.SRQ == nil {
 		n.receives.destroy(q.recv)
 	}
-	n.pairs.remove(num)
+	n.pairs.remove(q)
 }
 
 // reset takes a queue pair back to RESET. Its completions that were not polled are
@@ -253,9 +321,9 @@ func (n *NIC) DestroyQP(num uint32) {
 func (n *NIC) reset(q *qp) {
 	n.completions.drop(q.cfg.SendCQ, q.num)
 	n.completions.drop(q.cfg.RecvCQ, q.num)
-	n.scheduler.remove(n.engine.Now(), q)
-	q.dropEcho(n.frames)
-	n.receives.dropParked(n.engine.Now(), q)
+	n.scheduler.remove(n.Now(), q)
+	q.dropEcho(&n.chip)
+	n.receives.dropParked(n.Now(), q)
 	if q.rc != nil {
 		// The receive that a broken-off message holds goes back to a shared queue.
 		var eff rc.Effects
@@ -276,8 +344,8 @@ func (n *NIC) reset(q *qp) {
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
-	n.transport.countRequests(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
-	n.elements.forget(n.engine.Now(), q)
+	n.transport.countRequests(n.Now(), q, int(int32(q.reaped-q.handed)))
+	n.elements.forget(n.Now(), q)
 	q.timerAt = units.Never
 	q.notifications = notifications{}
 }
@@ -313,10 +381,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 	n.mac.requestRoom[q.class].expect(int(cfg.MTU))
 	n.mac.responseRoom[q.class].expect(int(cfg.MTU))
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
-		n.receives.readRecord(n.engine.Now(), q.recv)
-	}
-	if cong.Telemetry != telemetry.None && q.reports == nil {
-		q.reports = make([]Report, len(q.sq))
+		n.receives.readRecord(n.Now(), q.recv)
 	}
 	return nil
 }
@@ -333,6 +398,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
+	q.maxReads = cfg.MaxRdAtomic
 	held := cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
 	if limit := q.Control().Rate; limit != 0 { // it was set before
 		held.Rate = limit

@@ -114,7 +114,7 @@ func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Packet) bool {
 	if keep && b.used > b.xoff && !b.paused {
 		b.paused = true
 		b.pauses++
-		b.net.PausePeer(now, b.host, b.lossless)
+		b.lane.PausePeer(now, b.host, b.lossless)
 		b.plan(now)
 	}
 	return true
@@ -136,6 +136,9 @@ func (b *receiveBuffer) take(now units.Time) { b.out = now }
 
 // hold keeps the packet in hand until something that it caused is out.
 func (b *receiveBuffer) hold(until units.Time) { b.out = max(b.out, until) }
+
+// busy returns when the packet in hand leaves, by what is known of it so far.
+func (b *receiveBuffer) busy() units.Time { return max(b.last, b.out) }
 
 // leave says that the packet in hand, of so many bytes, leaves once all that it caused is
 // out, and not before those that went before it.
@@ -169,7 +172,7 @@ func (b *receiveBuffer) plan(now units.Time) {
 	switch {
 	case b.used <= b.xon:
 		b.paused = false
-		b.net.PausePeer(now, b.host, 0)
+		b.lane.PausePeer(now, b.host, 0)
 		return
 	case b.wakeAt != units.Never || b.used-b.begun > b.xon:
 		return // it is known, or not known yet

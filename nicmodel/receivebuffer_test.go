@@ -183,7 +183,7 @@ func slowDown(t *rapid.T, c *Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
-		"data credits", "tags", "read latency", "tx buffer", "scheduler", "packetiser", "state", "completions", "memory",
+		"data credits", "tags", "read latency", "non-posted credits", "peer", "flits", "tx buffer", "scheduler", "packetiser", "state", "completions", "memory",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -208,6 +208,16 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
 	case "data credits":
 		c.PCIe.PostedData, c.PCIe.PostedHold = 64, units.Time(slow)*units.Nanosecond
+	case "non-posted credits":
+		c.PCIe.NonPostedCredits, c.PCIe.NonPostedHold = rapid.IntRange(1, 4).Draw(t, "requests"), units.Time(slow)*units.Nanosecond
+	case "peer":
+		gbps := units.Rate(rapid.IntRange(2, 200).Draw(t, "gbps"))
+		c.PCIe.Peer = PeerConfig{Rate: gbps * units.Gbps, ReadLatency: 700 * units.Nanosecond, ThroughIOMMU: rapid.Bool().Draw(t, "through")}
+		if rapid.Bool().Draw(t, "slower reads") {
+			c.PCIe.Peer.ReadRate = (gbps + 1) / 2 * units.Gbps
+		}
+	case "flits":
+		c.PCIe.Headers, c.PCIe.FEC = Flit, 2*units.Nanosecond
 	case "tags":
 		c.PCIe.Tags = rapid.IntRange(1, 4).Draw(t, "tags")
 	case "read latency":
@@ -238,6 +248,8 @@ func TestEverythingIsBounded(t *testing.T) {
 		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
 			drawSharing(r, &cfg)
 		}
+		drawQueues(r, &cfg)
+		cfg.PCIe.RelaxedOrdering = rapid.Bool().Draw(r, "relaxed")
 		lossless := rapid.Bool().Draw(r, "lossless")
 		b := newBed(t, 4, 100*units.Gbps, cfg, func(c *fabric.Config) {
 			if !lossless {
@@ -251,6 +263,7 @@ func TestEverythingIsBounded(t *testing.T) {
 		inside := make([]units.Bytes, len(b.nics)) // the payload that PCIe has taken when the buffer was looked at
 		for b.e.Now() < until && b.e.Step() {
 			for i, n := range b.nics {
+				checkQueues(r, n)
 				buffer := &n.receiver.buffer
 				if buffer.used > cfg.ReceiveBuffer.Bytes || buffer.used < 0 {
 					r.Fatalf("%v: h%d's buffer holds %d of %d bytes", b.e.Now(), i, buffer.used, cfg.ReceiveBuffer.Bytes)
@@ -294,7 +307,11 @@ func TestEverythingIsBounded(t *testing.T) {
 			if ahead := n.pcie.Free(Downstream) - b.e.Now(); ahead > booked {
 				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
 			}
-			if carried := n.pcie.cfg.Rate.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
+			slowest := n.pcie.cfg.Rate
+			if peer := cfg.PCIe.Peer.Rate; peer > 0 {
+				slowest = min(slowest, peer) // all data go there
+			}
+			if carried := slowest.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
 			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {

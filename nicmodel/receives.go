@@ -341,7 +341,7 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 		s.waiting = s.waiting[:copy(s.waiting, s.waiting[1:])]
 		for first := true; q.parked.head != 0; first = false {
 			h := q.parked.head
-			f := &r.frames.frames[h]
+			f := r.frames.at(h)
 			if !first && !all && needsRecv(f) {
 				s.waiting = append(s.waiting, q)
 				break

@@ -40,7 +40,8 @@ func Stalls() []Stall {
 type stage struct {
 	name  string
 	clock Clock
-	free  int64 // first cycle not yet accounted for
+	free  int64      // first cycle not yet accounted for
+	since units.Time // when it begins
 
 	busy    int64
 	idle    int64
@@ -57,8 +58,8 @@ func (s *stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
 func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
-	at := s.clock.CycleAfter(ready)
-	if at > s.free {
+	if ready > s.since {
+		at := s.clock.CycleAfter(ready)
 		s.idle += at - s.free
 		s.free = at
 	}
@@ -71,7 +72,8 @@ func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	s.free += cycles
 	s.busy += cycles
 	s.served++
-	return s.clock.Begin(s.free)
+	s.since = s.clock.Begin(s.free)
+	return s.since
 }
 
 // stall accounts for a wait until blocked.
@@ -84,7 +86,7 @@ func (s *stage) stall(blocked units.Time, why Stall) {
 	if s.watch != nil {
 		s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
 	}
-	s.free = b
+	s.free = b // serve goes on
 }
 
 // await accounts for the first part of a wait that serve goes on with.
@@ -98,7 +100,7 @@ func (s *stage) await(ready, blocked units.Time, why Stall) {
 func (s *stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - cycles) }
 
 // freeAt returns the instant from which the stage can begin something.
-func (s *stage) freeAt() units.Time { return s.clock.Begin(s.free) }
+func (s *stage) freeAt() units.Time { return s.since }
 
 // Account is where the cycles of a stage went up to some instant. A piece of work
 // in service counts as busy to its end, so Elapsed may be a little after the

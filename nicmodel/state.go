@@ -14,8 +14,8 @@ import "github.com/sluice-rdma/sluice/units"
 type StateConfig struct {
 	// Bytes is its size, from 64 bytes for each way; 0 is no limit.
 	Bytes units.Bytes `yaml:"bytes"`
-	// Elements is the memory beside it in which the receive side has elements of Reads and atomics whose
-	// answers are to come, from 64 bytes for each way; 0 leaves them in the other.
+	// Elements is the memory beside it in which the receive side has elements of Reads and atomics, as many of
+	// a queue pair as it may have outstanding, until their answers are there, from 64 bytes for each way; 0 leaves them in the other.
 	Elements units.Bytes `yaml:"elements"`
 	// Ways is how many lines a set has, of which the least recently used goes; from 1 to 64.
 	Ways int `yaml:"ways"`
@@ -130,7 +130,7 @@ func (s *state) hold(n int) bool {
 				continue
 			}
 			for i := q.reaped; i != q.handed; i++ {
-				if w := q.wqe(i); !s.awaited.has(w) {
+				if w := q.wqe(i); !w.started || !w.awaited {
 					s.enter(q.elementAt(i), q.wqeBytes(w))
 				}
 			}
@@ -182,7 +182,7 @@ func (s *state) take(at uint64, bytes int) {
 func (s *state) enter(at uint64, bytes int) {
 	for end := at + uint64(bytes); at < end; at += cacheLine {
 		if _, _, displaced := s.lines.touch(at, false); displaced != 0 {
-			s.pcie.Write(s.engine.Now(), displaced, cacheLine, ForContext)
+			s.pcie.Write(s.Now(), displaced, cacheLine, ForContext)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (f *Clock) UnmarshalText(b []byte) (err error) {
 // MarshalText implements encoding.TextMarshaler.
 func (f Clock) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-var headerNames = [...]string{PCIeBench: "pcie-bench", Kalia: "kalia"}
+var headerNames = [...]string{PCIeBench: "pcie-bench", Kalia: "kalia", Flit: "flit"}
 
 func (h PCIeHeaders) String() string {
 	if int(h) < len(headerNames) {
@@ -54,7 +54,7 @@ func (h *PCIeHeaders) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown value %q, expected %s", b, strings.Join(headerNames[:], " or "))
+	return fmt.Errorf("unknown value %q, expected %s", b, strings.Join(headerNames[:], ", "))
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -62,8 +62,8 @@ func (h PCIeHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), 
 
 // lanes is the rate of a lane by PCI Express generation, in transfers a second and after
 // line coding: 8b/10b in the first two, 128b/130b in later ones (PCI Express Base
-// Specification 5.0, 4.2). The sixth has packets of fixed size in place of coding; their
-// cost is not one of rate.
+// Specification 5.0, 4.2). The sixth has flits of 256 bytes in place of coding, of which 236 carry transaction layer
+// packets (6.0, 4.2.3, as recalled): 6 are the data link layer's, 8 a CRC, and 6 for error correction.
 var lanes = [...]struct {
 	transfers   int64
 	bits, coded int64
@@ -73,10 +73,11 @@ var lanes = [...]struct {
 	3: {8_000_000_000, 128, 130},
 	4: {16_000_000_000, 128, 130},
 	5: {32_000_000_000, 128, 130},
+	6: {64_000_000_000, flitTLPs, flitBytes},
 }
 
 // ParseLink reads a PCI Express link such as "gen3x8" and returns what its lanes carry
-// in each direction after line coding. What is left for transaction layer packets is
+// in each direction after line coding, or of gen6 what its flits have for transaction layer packets. What of the others is left for transaction layer packets is
 // less by the data link layer's own: 57.88 of 63.0 Gbps on a gen3x8, by pcie-bench's
 // model (Neugebauer et al., SIGCOMM 2018).
 func ParseLink(s string) (units.Rate, error) {

@@ -37,13 +37,13 @@ func TestClockText(t *testing.T) {
 // Rates of lanes after line coding, as the specification's tables have them.
 func TestParseLink(t *testing.T) {
 	for text, want := range map[string]units.Rate{
-		"gen1x1": 2 * units.Gbps, "gen2x4": 16 * units.Gbps, "gen3x8": 63_015_384_615, "gen4x16": 252_061_538_461, "gen5x16": 504_123_076_923,
+		"gen1x1": 2 * units.Gbps, "gen2x4": 16 * units.Gbps, "gen3x8": 63_015_384_615, "gen4x16": 252_061_538_461, "gen5x16": 504_123_076_923, "gen6x16": 944 * units.Gbps,
 	} {
 		if got, err := ParseLink(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "gen", "gen3", "3x8", "gen0x8", "gen6x8", "gen3x3", "gen3x-8", "genx8", "gen3x8x2"} {
+	for _, text := range []string{"", "gen", "gen3", "3x8", "gen0x8", "gen7x8", "gen3x3", "gen3x-8", "genx8", "gen3x8x2"} {
 		if got, err := ParseLink(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}

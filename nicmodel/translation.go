@@ -126,18 +126,6 @@ func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	}
 }
 
-// write writes received data, as soon as their translation is available, at known.
-// It returns when the host sees it.
-func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
-	sent, visible := m.pcie.Write(now, addr, length, ForPayload)
-	if known > now {
-		sent += known - now
-		visible = m.pcie.left(sent)
-	}
-	m.buffer.hold(sent)
-	return visible
-}
-
 // translateSource is translation for the payload of a packet to send.
 func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time {
 	if !m.translation.active() {

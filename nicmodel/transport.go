@@ -36,7 +36,7 @@ type transport struct {
 func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.packets++
 	t.receiver.queued.add(now, -1)
-	f := &t.frames.frames[h]
+	f := t.frames.at(h)
 	q := t.pairs.find(f.dstQPN)
 	p := t.net.Packet(h)
 	switch {
@@ -66,7 +66,7 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 
 // handle takes a packet of a queue pair through the transport.
 func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
-	f := &t.frames.frames[h]
+	f := t.frames.at(h)
 	p := t.net.Packet(h)
 	t.payload += units.Bytes(f.desc.Payload)
 	from := arrival{f, units.Bytes(p.Size)}
@@ -76,12 +76,12 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
 	switch f.desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(t.net, h, p, f)
+		q.report.fromAck(t.lane, h, p, f)
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(t.net, h, p)
+		q.report.fromData(t.lane, h, p)
 	default:
 		notify := marked(p, &f.desc)
-		kept := q.noteEcho(t.frames, h, p, f)
+		kept := q.noteEcho(t.chip, h, p, f)
 		t.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			t.receives.prefetch(now, q.recv)
@@ -91,7 +91,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 		}
 		t.receiver.buffer.leave(now, int(from.size))
 		if !kept {
-			t.frames.free(h)
+			t.release(h)
 		}
 		if notify {
 			t.notify(now, q)
@@ -100,14 +100,14 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	}
 	t.carryOut(now, q, &eff, from)
 	t.receiver.buffer.leave(now, int(from.size))
-	t.frames.free(h)
+	t.release(h)
 }
 
 // drop frees a packet of which nothing is left to do.
 func (t *transport) drop(now units.Time, h fabric.Handle) {
 	t.receiver.buffer.take(now)
 	t.receiver.buffer.leave(now, int(t.net.Packet(h).Size))
-	t.frames.free(h)
+	t.release(h)
 }
 
 // arrival is a packet that the transport handles; the zero value is none.
@@ -202,6 +202,10 @@ func (t *transport) reap(now units.Time, q *qp) {
 	t.countRequests(now, q, int(int32(q.reaped-reaped)))
 	t.elements.release(now, q, q.reaped, reaped)
 	q.reaped = reaped
+	if int32(reaped-q.admitted) > 0 {
+		q.admitted = reaped
+	}
+	t.elements.admit(now, q)
 	if int32(reaped-q.started) > 0 { // some ended without a packet
 		q.started = reaped
 	}

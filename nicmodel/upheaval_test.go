@@ -230,6 +230,7 @@ func TestUpheaval(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom([]string{"cx6dx", "connectib", "timely10g"}).Draw(rt, "nic"))
 		pick := func(name string, v ...int) int { return rapid.SampledFrom(v).Draw(rt, name) }
+		cfg.Queues = QueuesConfig{pick("doorbells", 0, 1, 3), pick("acks", 0, 1, 3), pick("completions", 0, 1, 3)}
 		cfg.WQEPrefetch, cfg.WQEFetch = pick("wqe_prefetch", 0, 1, 3), pick("wqe_fetch", 0, 1, 2)
 		cfg.Receives.Prefetch = pick("receives", 0, 1, 4, 16)
 		cfg.Receives.Batch = min(cfg.Receives.Prefetch, pick("batch", 1, 3))
@@ -362,9 +363,11 @@ func TestUpheaval(t *testing.T) {
 		if f := b.nics[0].frames; len(f.idle) != len(f.buffers) {
 			// Those that the fabric dropped come back when their frame is used again.
 			held := 0
-			for i := range f.frames {
-				if f.frames[i].buffer != 0 {
-					held++
+			for _, block := range *f.blocks.Load() {
+				for i := range block {
+					if block[i].buffer != 0 {
+						held++
+					}
 				}
 			}
 			if len(f.idle)+held != len(f.buffers) {

@@ -104,18 +104,21 @@ func (c *Config) ranges() []error {
 		in("units.units", c.Units.Units, 0, 1<<12, "none"),
 		in("units.request", c.Units.Request, 0, mostCycles, ""),
 		in("units.answer", c.Units.Answer, 0, mostCycles, ""),
-	}, c.Transport.ranges(), c.Offload.ranges())
+	}, c.Queues.ranges(), c.Transport.ranges(), c.Offload.ranges())
 }
 
 func (c *PCIeConfig) ranges() []error {
-	return []error{
+	return append(c.Peer.ranges(),
 		in("pcie.rate", c.Rate, leastRate, mostRate, ""),
 		in("pcie.mps", c.MPS, 16, boundary, ""),
 		in("pcie.mrrs", c.MRRS, 16, boundary, ""),
 		in("pcie.rcb", c.RCB, 1, boundary, ""),
 		in("pcie.read_completion", c.ReadCompletion, 16, boundary, "MPS"),
-		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Kalia), ""),
+		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Flit), ""),
+		in("pcie.fec", c.FEC, 0, mostLatency, ""),
 		in("pcie.tags", c.Tags, 0, mostSlots, "no limit"),
+		in("pcie.nonposted_credits", c.NonPostedCredits, 0, mostSlots, "no limit"),
+		in("pcie.nonposted_hold", c.NonPostedHold, 0, mostLatency, ""),
 		in("pcie.posted_credits", c.PostedCredits, 0, mostSlots, "no limit"),
 		in("pcie.posted_data", c.PostedData, dataCredit, mostBuffer, "no limit"),
 		in("pcie.posted_hold", c.PostedHold, 0, mostLatency, ""),
@@ -137,13 +140,19 @@ func (c *PCIeConfig) ranges() []error {
 		in("pcie.iommu.entries", c.IOMMU.Entries, 0, mostEntries, "no IOMMU"),
 		in("pcie.iommu.miss", c.IOMMU.Miss, 0, mostLatency, ""),
 		in("pcie.iommu.walkers", c.IOMMU.Walkers, 0, mostSlots, "one a miss"),
-	}
+	)
 }
 
 // Rules across parameters, of those that are in their ranges.
 
 func (c *PCIeConfig) rules() error {
 	var errs []error
+	if err := c.Peer.rules(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.FEC > 0 && c.Headers != Flit {
+		errs = append(errs, bad("pcie.fec", c.FEC, "requires pcie.headers flit: earlier generations correct no errors"))
+	}
 	if c.RCB > c.MPS {
 		errs = append(errs, bad("pcie.rcb", c.RCB, "choose at most pcie.mps, %d", c.MPS))
 	}

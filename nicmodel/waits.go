@@ -43,10 +43,19 @@ func (n *NIC) Waits(now units.Time) []Wait {
 			all = append(all, Wait{"pcie", "a tag, held for memory", p.stalls.TagsMemory, true})
 		}
 	}
+	if p.taken.bounded() {
+		all = append(all, Wait{"pcie", "non-posted credits", p.stalls.NonPosted, true})
+	}
+	if p.cfg.Peer.Rate > 0 {
+		all = append(all, Wait{"pcie", "data that the peer device gives", p.stalls.Peer, true})
+	}
 	if p.credits.bounded() {
 		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits[byHost], true})
 		if p.memory != nil {
 			all = append(all, Wait{"pcie", "posted credits, held for memory", p.stalls.Credits[byMemory], true})
+		}
+		if p.cfg.Peer.Rate > 0 {
+			all = append(all, Wait{"pcie", "posted credits, held for the peer device", p.stalls.Credits[byPeer], true})
 		}
 		if p.mmu != nil {
 			all = append(all, Wait{"pcie", "posted credits, held for page walks", p.stalls.Credits[byWalk], true})

@@ -62,7 +62,7 @@ var topologyKinds = []struct {
 	{"star", func() Shape { return &Star{} }},
 	{"dumbbell", func() Shape { return &Dumbbell{} }},
 	{"chain", func() Shape { return &Chain{} }},
-	{"leaf-spine", func() Shape { return &LeafSpine{ParallelLinks: 1} }},
+	{"leaf-spine", func() Shape { return &LeafSpine{ParallelLinks: 1, Planes: 1} }},
 	{"three-tier", func() Shape { return &ThreeTier{} }},
 	{"fat-tree", func() Shape { return &FatTree{Oversubscription: 1} }},
 	{"rdcn", func() Shape { return &RDCN{} }},

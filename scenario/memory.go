@@ -14,8 +14,8 @@ import (
 const (
 	memoryProgram = 20 * units.MiB
 	memoryHost    = 26 * units.KiB // with a staged NIC that runs the engine; a host that runs it takes 20 more
-	memoryLink    = 2300 * units.Byte
-	memoryRoute   = 24 * units.Byte // from a switch to a leaf
+	memoryLink    = 1150 * units.Byte
+	memoryRoute   = 11 * units.Byte // from a switch to a leaf, as they are built
 )
 
 // extent is how large a network is, by numbers that may be far beyond what can be built.
@@ -90,7 +90,7 @@ func (s *Chain) extent() extent {
 }
 
 func (s *LeafSpine) extent() extent {
-	return extent{hosts: product(s.Leaves, s.HostsPerLeaf), switches: product(s.Leaves) + product(s.Spines), leaves: product(s.Leaves)}
+	return extent{hosts: product(s.Planes, s.Leaves, s.HostsPerLeaf), switches: product(s.Planes, s.Leaves) + product(s.Planes, s.Spines), leaves: product(s.Planes, s.Leaves)}
 }
 
 func (s *ThreeTier) extent() extent {

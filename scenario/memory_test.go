@@ -20,14 +20,14 @@ func TestMemoryEstimate(t *testing.T) {
 		{&Star{10000}, true, 513},
 		{&Star{20000}, true, 988},
 		{&Star{1000}, false, 27},
-		{&Star{10000}, false, 64},
-		{&Star{40000}, false, 148},
+		{&Star{10000}, false, 49},
+		{&Star{40000}, false, 119},
 		{&FatTree{K: 16, Oversubscription: 1}, true, 88},
-		{&FatTree{K: 32, Oversubscription: 1}, false, 98},
-		{&FatTree{K: 48, Oversubscription: 1}, false, 300},
-		{&LeafSpine{Leaves: 256, Spines: 64, HostsPerLeaf: 1, ParallelLinks: 1}, false, 76},
-		{&LeafSpine{Leaves: 256, Spines: 64, HostsPerLeaf: 1, ParallelLinks: 8}, false, 455},
-		{&Chain{2000, 1}, false, 130},
+		{&FatTree{K: 32, Oversubscription: 1}, false, 67},
+		{&FatTree{K: 48, Oversubscription: 1}, false, 150},
+		{&LeafSpine{Leaves: 256, Spines: 64, HostsPerLeaf: 1, ParallelLinks: 1, Planes: 1}, false, 50},
+		{&LeafSpine{Leaves: 256, Spines: 64, HostsPerLeaf: 1, ParallelLinks: 8, Planes: 1}, false, 180},
+		{&Chain{2000, 1}, false, 128},
 		{&Chain{1, 2000}, false, 31},
 	} {
 		e := x.shape.extent()
@@ -45,7 +45,7 @@ func TestExtent(t *testing.T) {
 		&Star{7},
 		&Dumbbell{3, 4},
 		&Chain{3, 2},
-		&LeafSpine{Leaves: 3, Spines: 2, HostsPerLeaf: 4, ParallelLinks: 2},
+		&LeafSpine{Leaves: 3, Spines: 2, HostsPerLeaf: 4, ParallelLinks: 2, Planes: 2},
 		&ThreeTier{Pods: 2, TorsPerPod: 3, AggsPerPod: 2, Cores: 5, HostsPerTor: 4, Mesh: true},
 		&FatTree{K: 4, Oversubscription: 2},
 		&RDCN{Tors: 5, HostsPerTor: 2, Day: units.Millisecond, Night: units.Microsecond, CircuitRate: units.Gbps},
@@ -70,8 +70,8 @@ func TestMemoryLimit(t *testing.T) {
 		want  string
 	}{
 		{0, "seed=1", ""}, {units.GiB, "seed=1", ""}, {30 * units.MiB, "nic.model=reduced", ""}, {30 * units.MiB, "systems[b].override.nic.model=reduced", ""},
-		{30 * units.MiB, "seed=1", "x.yaml:1: topology: 1000 hosts with staged NICs, 1 switches and 1000 links take at least 48 MiB of memory, and there are 30 MiB: make it smaller, set nic.model to reduced"},
-		{units.GiB, "topology.hosts=2000000", "take at least 53.9 GiB of memory, and there are 1 GiB"},
+		{30 * units.MiB, "seed=1", "x.yaml:1: topology: 1000 hosts with staged NICs, 1 switches and 1000 links take at least 46 MiB of memory, and there are 30 MiB: make it smaller, set nic.model to reduced"},
+		{units.GiB, "topology.hosts=2000000", "take at least 51.8 GiB of memory, and there are 1 GiB"},
 	} {
 		_, err := ParseWithin(x.limit, "x.yaml", text, x.set)
 		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {

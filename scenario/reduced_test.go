@@ -16,9 +16,7 @@ func TestReducedRefuses(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"size: 1MB", "size: 1MB\n    operation: read", "small.yaml:24: workloads[0].operation: is read: reduced NICs have Writes only"},
 		{"size: 1MB", "size: 1MB\n    operation: send", "small.yaml:24: workloads[0].operation: is send: reduced NICs have Writes only"},
-		{"size: 1MB", "size: 1MB\n    priority: 2", "small.yaml:24: workloads[0].priority: is 2: reduced NICs have one priority for all data, nic.priority, 0"},
-		{"incast\n    receiver: h3\n    senders: [h0..h2]", "all-reduce", "small.yaml:20: workloads[0].kind: reduced NICs carry flows, and a workload of kind all-reduce keeps connections"},
-		{"incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB", "storage\n    block: 4KiB", "small.yaml:20: workloads[0].kind: reduced NICs carry flows, and a workload of kind storage keeps"},
+		{"incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB", "storage\n    reads: 0.7\n    block: 4KiB", "small.yaml:21: workloads[0].reads: is 0.7, and reduced NICs have Writes only: set it to 0, or nic.model to staged"},
 	} {
 		text := strings.Replace(small, c.from, c.to, 1)
 		if text == small {
@@ -33,6 +31,20 @@ func TestReducedRefuses(t *testing.T) {
 				t.Errorf("%s, %s: error %v, want %s", c.to, set, err, c.want)
 			}
 		}
+	}
+}
+
+// Where engines choose priorities, workloads have none.
+func TestReducedPriorities(t *testing.T) {
+	text := strings.Replace(small, "size: 1MB", "size: 1MB\n    priority: 2", 1)
+	if _, err := Parse("small.yaml", []byte(text), "nic.model=reduced"); err != nil {
+		t.Error(err)
+	}
+	text = strings.Replace(text, "engine: none", "engine: homa", 1)
+	_, err := Parse("small.yaml", []byte(text), "nic.model=reduced")
+	want := "small.yaml:24: workloads[0].priority: is 2, and homa chooses priorities itself: leave it out, or take another engine"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
@@ -84,7 +96,7 @@ func TestReducedLatencies(t *testing.T) {
 		// The receiver's pipeline, 50 ns, and five cycles of 2 ns; three cycles for
 		// the completion, 88 bytes at 57.88 Gbps and 250 ns until they are seen.
 		{Send: 70 * units.Nanosecond, Receive: 60 * units.Nanosecond, Completion: 6*units.Nanosecond + 12164 + 250*units.Nanosecond},
-		{Send: units.Microsecond, Receive: 116_278, Completion: 0},
+		{Send: units.Microsecond, Receive: 43_813, Completion: 0},
 	} {
 		sys := s.Systems[i]
 		got := sys.ReducedLatencies()

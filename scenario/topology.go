@@ -73,7 +73,8 @@ type Chain struct {
 }
 
 // LeafSpine joins each leaf, `tor0`, `tor1`, ..., with each spine, `spine0`, ... Hosts
-// are numbered leaf by leaf.
+// are numbered leaf by leaf. With several planes there is all of this once for each,
+// numbered plane by plane: hosts of different planes have no link and no flow between them.
 type LeafSpine struct {
 	// Number of leaves.
 	Leaves int `yaml:"leaves" eg:"4" req:"yes"`
@@ -83,6 +84,8 @@ type LeafSpine struct {
 	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16" req:"yes"`
 	// Links from a leaf to a spine.
 	ParallelLinks int `yaml:"parallel_links" eg:"2"`
+	// How many networks alike there are, which share nothing.
+	Planes int `yaml:"planes" eg:"1"`
 }
 
 // ThreeTier is pods of leaves `tor0`, ... and aggregation switches `agg0`, ..., each of
@@ -214,7 +217,7 @@ func (s *Chain) build(host, trunk fabric.Link) *fabric.Topology {
 
 func (s *LeafSpine) build(host, trunk fabric.Link) *fabric.Topology {
 	return fabric.LeafSpine(fabric.LeafSpineSpec{
-		Leaves: s.Leaves, Spines: s.Spines, HostsPerLeaf: s.HostsPerLeaf, Parallel: s.ParallelLinks, Host: host, Trunk: trunk,
+		Leaves: s.Leaves, Spines: s.Spines, HostsPerLeaf: s.HostsPerLeaf, Parallel: s.ParallelLinks, Planes: s.Planes, Host: host, Trunk: trunk,
 	})
 }
 
@@ -242,6 +245,12 @@ func (s *RDCN) build(host, trunk fabric.Link) *fabric.Topology {
 
 func (s *RDCN) sizes() (dims []size, links float64) {
 	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
+}
+
+func (s *LeafSpine) check(d *tree.Document, t *Topology) {
+	if s.Planes > 1 && len(t.HostRates) > 0 {
+		d.Fail("topology.host_rates", "hosts of several planes have links of one rate, host_rate: leave it out")
+	}
 }
 
 func (s *ThreeTier) check(d *tree.Document, _ *Topology) { checkCore(d, s.CoreRate, s.CoreDelay) }
@@ -316,8 +325,8 @@ func (s *Chain) sizes() (dims []size, links float64) {
 
 func (s *LeafSpine) sizes() (dims []size, links float64) {
 	return []size{
-		{"leaves", s.Leaves}, {"spines", s.Spines}, {"hosts_per_leaf", s.HostsPerLeaf}, {"parallel_links", s.ParallelLinks},
-	}, product(s.Leaves, s.HostsPerLeaf) + product(s.Leaves, s.Spines, s.ParallelLinks)
+		{"leaves", s.Leaves}, {"spines", s.Spines}, {"hosts_per_leaf", s.HostsPerLeaf}, {"parallel_links", s.ParallelLinks}, {"planes", s.Planes},
+	}, product(s.Planes, s.Leaves, s.HostsPerLeaf) + product(s.Planes, s.Leaves, s.Spines, s.ParallelLinks)
 }
 
 func (s *ThreeTier) sizes() (dims []size, links float64) {

@@ -440,11 +440,11 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 		if w.Every != 0 {
 			d.Fail(path+".every", "reduced NICs have no send times: leave it out, or set nic.model to staged")
 		}
-		if w.Priority != nil && *w.Priority != n.Priority {
-			d.Fail(path+".priority", "is %d: reduced NICs have one priority for all data, nic.priority, %d; leave it out, or set nic.model to staged", *w.Priority, n.Priority)
+		if w.Priority != nil && *w.Priority != n.Priority && sys.Scheme.Classes > 0 {
+			d.Fail(path+".priority", "is %d, and %s chooses priorities itself: leave it out, or take another engine", *w.Priority, sys.Engine)
 		}
-		if s.plans.KeepsConnections(i) {
-			d.Fail(path+".kind", "reduced NICs carry flows, and a workload of kind %s keeps connections: choose another kind, or set nic.model to staged", w.Kind)
+		if st, ok := w.Pattern.(*workload.Storage); ok && st.Reads > 0 {
+			d.Fail(path+".reads", "is %v, and reduced NICs have Writes only: set it to 0, or nic.model to staged", st.Reads)
 		}
 	}
 }

@@ -37,6 +37,8 @@ type Verbs struct {
 	MRPerQP bool `yaml:"mr_per_qp" eg:"true"`
 	// Whether memory lies in huge pages; `nic.with.translation` has their size.
 	HugePages bool `yaml:"use_hugepages" eg:"false"`
+	// Whether memory is that of the device of `nic.with.pcie.peer`, such as a GPU.
+	CUDA bool `yaml:"use_cuda" eg:"false"`
 }
 
 func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
@@ -45,7 +47,7 @@ func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 		for _, x := range []struct {
 			key string
 			set bool
-		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}, {"events", v.Events}, {"cq_count", v.CQCount != 0}, {"cq_period", v.CQPeriod != 0}} {
+		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}, {"use_cuda", v.CUDA}, {"events", v.Events}, {"cq_count", v.CQCount != 0}, {"cq_period", v.CQPeriod != 0}} {
 			if x.set {
 				d.Fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
 			}
@@ -63,6 +65,9 @@ func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 	}
 	if c := sys.nic; c != nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
 		d.Fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
+	}
+	if c := sys.nic; c != nil && v.CUDA && c.PCIe.Peer.Rate == 0 {
+		d.Fail(at("verbs.use_cuda"), "requires a device: give nic.with.pcie.peer, such as {rate: 227Gbps, read_latency: 700ns, write_latency: 300ns}")
 	}
 	if v.Events && !sys.Offload() {
 		d.Fail(at("verbs.events"), "the shim polls, to pace: leave it out, or set nic.mode to offload")

@@ -650,5 +650,5 @@ func ExamplePair() {
 	}
 	row := result.Rows[0]
 	fmt.Printf("%d reads of %d bytes, %.1f us each\n", row.Iterations, row.Bytes, float64(row.TypicalUs))
-	// Output: 1000 reads of 2 bytes, 4.8 us each
+	// Output: 1000 reads of 2 bytes, 4.5 us each
 }

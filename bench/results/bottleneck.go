@@ -347,12 +347,18 @@ func takenName(w NICWait) string {
 		return "the number of atomics at a time"
 	case w.For == "a tag":
 		return "the number of PCIe reads at a time (tags)"
+	case w.For == "non-posted credits":
+		return "the host's taking of reads (non-posted credits)"
 	case w.For == "posted credits":
 		return "the host's taking of writes (posted credits)"
 	case w.For == "a tag, held for memory":
 		return "the host's memory, whose answers hold PCIe's tags,"
 	case w.For == "posted credits, held for memory":
 		return "the host's memory, which holds posted credits,"
+	case w.For == "data that the peer device gives":
+		return "the device that is read over PCIe"
+	case w.For == "posted credits, held for the peer device":
+		return "the device that is written over PCIe, which holds posted credits,"
 	case w.For == "posted credits, held for page walks":
 		return "the host's IOMMU, whose page walks hold posted credits,"
 	case w.For == "translation":

@@ -20,9 +20,9 @@ func BenchmarkCell(b *testing.B) {
 		}
 		cells = append(cells, c)
 	}
-	l := loader{folder: f}
+	l := loader{folder: f, plan: &p.Plan}
 	for i := range b.N {
-		if _, err := l.run(b.Context(), cells[i%2]); err != nil {
+		if _, err := l.run(b.Context(), cells[i%2], nil); err != nil {
 			b.Fatal(err)
 		}
 	}

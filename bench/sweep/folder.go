@@ -83,6 +83,9 @@ func (f Folder) made(dir string) (map[string]time.Time, error) {
 // fileOf is the file of a hash below a directory: no directory gets too many.
 func fileOf(dir, hash string) string { return dir + hash[:2] + "/" + hash + ".json" }
 
+// Has reports whether a cell has a result.
+func (f Folder) Has(c *Cell) (bool, error) { return f.has(fileOf(resultsDir, c.Hash)) }
+
 // Plan reads the folder's plan.
 func (f Folder) Plan() (*Plan, error) {
 	text, err := f.get(planFile)

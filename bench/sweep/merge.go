@@ -50,14 +50,11 @@ func Merge(f Folder, partial bool, row func(*Row) error, progress func(done floa
 		if err != nil {
 			return cells, err
 		}
-		d, err := results.ReadJSON(bytes.NewReader(text))
-		if err == nil && (len(d.Results) != 1 || len(d.Results[0].Systems) != 1) {
-			err = errors.New("it is not the result of one system")
-		}
+		s, err := f.parse(c, text)
 		if err != nil {
-			return cells, fmt.Errorf("%s: %w: remove the file to have it made again", f.path(fileOf(resultsDir, c.Hash)), err)
+			return cells, err
 		}
-		if err := rows(c, d.Results[0].Systems[0], row); err != nil {
+		if err := rows(c, s, row); err != nil {
 			return cells, err
 		}
 		cells++
@@ -107,6 +104,30 @@ func (f Folder) results(p *Plan) iter.Seq2[*reading, error] {
 		for len(waiting) > 0 && next() {
 		}
 	}
+}
+
+// parse reads a cell's result.
+func (f Folder) parse(c *Cell, text []byte) (*results.System, error) {
+	d, err := results.ReadJSON(bytes.NewReader(text))
+	if err == nil && (len(d.Results) != 1 || len(d.Results[0].Systems) != 1) {
+		err = errors.New("it is not the result of one system")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove the file to have it made again", f.path(fileOf(resultsDir, c.Hash)), err)
+	}
+	return d.Results[0].Systems[0], nil
+}
+
+// Result returns what a cell gave, or nil where it has no result.
+func (f Folder) Result(c *Cell) (*results.System, error) {
+	text, err := f.get(fileOf(resultsDir, c.Hash))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return f.parse(c, text)
 }
 
 // computed are figures of the computation, not of what was simulated.

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +26,8 @@ type Plan struct {
 	Cells      int      `json:"cells"`
 	Chunk      int      `json:"chunk"`      // cells a task of an array
 	Parameters []string `json:"parameters"` // their names, in the order of columns
+	// Series says that results have what was measured over time, too.
+	Series bool `json:"series,omitempty"`
 }
 
 // Cell is one system of a scenario with its parameters and seed: a line of cells.jsonl.
@@ -95,14 +96,11 @@ func Make(f Folder, s *Spec, progress func(done float64)) (*Planned, error) {
 			return nil, fmt.Errorf("more than %d combinations of parameters: leave some out, or take several sweeps", maxCells)
 		}
 	}
-	m := maker{spec: s, program: Program(), hashes: map[string]bool{}, texts: map[string]bool{}, folder: f}
-	m.out.Plan = Plan{Version: FormatVersion, Name: s.Name, Program: m.program, Chunk: s.Chunk, Parameters: names(axes)}
-	if m.program == "" {
-		return nil, fmt.Errorf("the program can't be told from others: its own file can't be read")
+	m, err := NewPlanner(f, Plan{Name: s.Name, Chunk: s.Chunk, Parameters: names(axes)})
+	if err != nil {
+		return nil, err
 	}
-	cells := bufio.NewWriter(&m.cells)
-	m.lines = json.NewEncoder(cells)
-	m.lines.SetEscapeHTML(false)
+	excluded := 0
 	for i, name := range s.Scenarios {
 		if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
 			if !filepath.IsAbs(name) {
@@ -116,30 +114,22 @@ func Make(f Folder, s *Spec, progress func(done float64)) (*Planned, error) {
 			if progress != nil {
 				progress((float64(i) + float64(n)/float64(combinations)) / float64(len(s.Scenarios)))
 			}
-			if err := m.combination(name, axes, n); err != nil {
+			without, err := m.combination(s, name, axes, n)
+			if err != nil {
 				return nil, err
 			}
+			excluded += without
 		}
 	}
-	if err := cells.Flush(); err != nil {
-		return nil, err
+	if excluded > 0 && m.out.Cells == 0 {
+		return nil, fmt.Errorf("there is no cell: exclude leaves all of %d out", excluded)
 	}
-	if m.out.Cells == 0 {
-		return nil, fmt.Errorf("there is no cell: exclude leaves all of %d out", m.out.Excluded)
-	}
-	// The plan comes last: a folder with one is whole.
-	if err := f.put(cellsFile, m.cells.Bytes()); err != nil {
-		return nil, err
-	}
-	text, err := json.MarshalIndent(&m.out.Plan, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return &m.out, f.put(planFile, append(text, '\n'))
+	m.out.Excluded = excluded
+	return m.Finish()
 }
 
-type maker struct {
-	spec    *Spec
+// Planner lists cells in a folder one by one. It belongs to one goroutine.
+type Planner struct {
 	program string
 	folder  Folder
 	hashes  map[string]bool
@@ -147,10 +137,75 @@ type maker struct {
 	cells   bytes.Buffer
 	lines   *json.Encoder
 	out     Planned
+
+	// Of the scenario that the last cells were of.
+	scenario *scenario.Scenario
+	text     string // its file
+	estimate Estimate
 }
 
-// combination adds the cells of a scenario with the n-th combination of parameters.
-func (m *maker) combination(name string, axes []axis, n int) error {
+// NewPlanner begins a plan, whose name, chunk, parameters and series are p's.
+func NewPlanner(f Folder, p Plan) (*Planner, error) {
+	m := &Planner{program: Program(), hashes: map[string]bool{}, texts: map[string]bool{}, folder: f}
+	if m.program == "" {
+		return nil, fmt.Errorf("the program can't be told from others: its own file can't be read")
+	}
+	m.out.Plan = p
+	m.out.Version, m.out.Program = FormatVersion, m.program
+	m.lines = json.NewEncoder(&m.cells)
+	m.lines.SetEscapeHTML(false)
+	return m, nil
+}
+
+// Add adds a cell for each seed, of a system of a scenario, and returns them. The scenario
+// must not be changed between calls; parameters are what tells the cells from others.
+func (m *Planner) Add(s *scenario.Scenario, sys *scenario.System, seeds []uint64, parameters map[string]string) ([]*Cell, error) {
+	if len(s.Programs) > 0 {
+		return nil, fmt.Errorf("hosts run programs, which a sweep's cells can't: run it by sluice run")
+	}
+	if len(seeds) == 0 {
+		return nil, nil
+	}
+	if m.scenario != s {
+		if err := m.keep(s, seeds[0]); err != nil {
+			return nil, err
+		}
+	}
+	essence, err := essence(s, sys)
+	if err != nil {
+		return nil, err
+	}
+	var cells []*Cell
+	for _, seed := range seeds {
+		c := &Cell{
+			Index: m.out.Cells, Hash: m.out.hash(essence, seed), Scenario: s.Name, Text: m.text, System: sys.Name, Seed: seed,
+			Parameters: parameters, Estimate: m.estimate,
+		}
+		if err := m.add(c); err != nil {
+			return nil, err
+		}
+		cells = append(cells, c)
+	}
+	return cells, nil
+}
+
+// Finish writes the plan. A folder that has one gets the new one in its place, and results
+// of cells that are in both stay.
+func (m *Planner) Finish() (*Planned, error) {
+	// The plan comes last: a folder with one is whole.
+	if err := m.folder.put(cellsFile, m.cells.Bytes()); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(&m.out.Plan, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return &m.out, m.folder.put(planFile, append(text, '\n'))
+}
+
+// combination adds the cells of a scenario with the n-th combination of parameters, and
+// returns how many were left out.
+func (m *Planner) combination(spec *Spec, name string, axes []axis, n int) (excluded int, err error) {
 	var sets []string
 	parameters := map[string]string{}
 	at := n
@@ -164,60 +219,41 @@ func (m *maker) combination(name string, axes []axis, n int) error {
 		}
 	}
 	slices.Reverse(sets)
+	of := strings.Join(append([]string{name}, sets...), " ")
 	s, err := scenario.Load(name, sets...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(append([]string{name}, sets...), " "), err)
+		return 0, fmt.Errorf("%s: %w", of, err)
 	}
-	if len(s.Programs) > 0 {
-		return fmt.Errorf("%s: hosts run programs, which a sweep's cells can't: run it by sluice run", name)
-	}
-	for _, want := range m.spec.Systems {
+	for _, want := range spec.Systems {
 		if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == want }) {
-			return fmt.Errorf("scenario %s has no system %q", name, want)
+			return 0, fmt.Errorf("scenario %s has no system %q", name, want)
 		}
 	}
-	text, err := s.YAML()
-	if err != nil {
-		return err
-	}
-	file := ""
 	for _, sys := range s.Systems {
-		if len(m.spec.Systems) > 0 && !slices.Contains(m.spec.Systems, sys.Name) {
+		if len(spec.Systems) > 0 && !slices.Contains(spec.Systems, sys.Name) {
 			continue
 		}
-		essence, err := essence(s, sys)
-		if err != nil {
-			return err
-		}
-		seeds := m.spec.Seeds
+		seeds := slices.Clone(spec.Seeds)
 		if seeds == nil {
 			seeds = Seeds{s.Seed}
 		}
-		estimate := estimate(s, seeds[0])
-		for _, seed := range seeds {
+		all := len(seeds)
+		seeds = slices.DeleteFunc(seeds, func(seed uint64) bool {
 			has := map[string]string{"scenario": s.Name, "system": sys.Name, "seed": fmt.Sprint(seed)}
 			for k, v := range parameters {
 				has[k] = v
 			}
-			if m.spec.excluded(has) {
-				m.out.Excluded++
-				continue
-			}
-			if file == "" {
-				if file, err = m.text(text); err != nil {
-					return err
-				}
-			}
-			c := Cell{Index: m.out.Cells, Hash: cellHash(m.program, essence, seed), Scenario: s.Name, Text: file, System: sys.Name, Seed: seed, Parameters: parameters, Estimate: estimate}
-			if err := m.add(&c); err != nil {
-				return err
-			}
+			return spec.excluded(has)
+		})
+		excluded += all - len(seeds)
+		if _, err := m.Add(s, sys, seeds, parameters); err != nil {
+			return excluded, fmt.Errorf("%s: %w", of, err)
 		}
 	}
-	return nil
+	return excluded, nil
 }
 
-func (m *maker) add(c *Cell) error {
+func (m *Planner) add(c *Cell) error {
 	if m.out.Cells == maxCells {
 		return fmt.Errorf("more than %d cells: leave some out, or take several sweeps", maxCells)
 	}
@@ -232,16 +268,23 @@ func (m *maker) add(c *Cell) error {
 	return m.lines.Encode(c)
 }
 
-// text keeps a scenario's text and returns its file's name.
-func (m *maker) text(text []byte) (string, error) {
-	sum := sha256.Sum256(text)
-	name := hex.EncodeToString(sum[:8]) + ".yaml"
-	if m.texts[name] {
-		return name, nil
+// keep writes a scenario's text, and estimates its cells.
+func (m *Planner) keep(s *scenario.Scenario, seed uint64) error {
+	text, err := s.YAML()
+	if err != nil {
+		return err
 	}
-	m.texts[name] = true
+	sum := sha256.Sum256(text)
+	m.scenario, m.text, m.estimate = s, hex.EncodeToString(sum[:8])+".yaml", estimate(s, seed)
+	if m.texts[m.text] {
+		return nil
+	}
+	m.texts[m.text] = true
 	m.out.Scenarios++
-	return name, m.folder.put(scenariosDir+name, text)
+	if has, err := m.folder.has(scenariosDir + m.text); has || err != nil {
+		return err // the name is a hash of the text
+	}
+	return m.folder.put(scenariosDir+m.text, text)
 }
 
 // alone returns a scenario with one of its systems.
@@ -260,9 +303,9 @@ func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
 	return one.YAML()
 }
 
-// cellHash is 128 bits in hexadecimal.
-func cellHash(program string, essence []byte, seed uint64) string {
+// hash is 128 bits in hexadecimal of what a cell's result depends on.
+func (p *Plan) hash(essence []byte, seed uint64) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%d\n%s", program, seed, essence)
+	fmt.Fprintf(h, "%s\n%d\n%v\n%s", p.Program, seed, p.Series, essence)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

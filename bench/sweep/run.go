@@ -27,6 +27,9 @@ type Done struct {
 // Options is how to run cells.
 type Options struct {
 	Tasks Tasks
+	// Cells, unless nil, are run in place of those of Tasks: whoever has just planned them in
+	// a folder that another process may plan in as well.
+	Cells []*Cell
 	Jobs  int // cells at a time, at least 1
 	// Workers are those of a cell whose network can be divided; 0 is one. Results do not
 	// depend on them.
@@ -34,7 +37,10 @@ type Options struct {
 	// Memory refuses cells whose network takes more; 0 is no limit.
 	Memory units.Bytes
 	// Progress, unless nil, is called after each cell, never concurrently.
-	Progress func(Done)
+	Progress func(*Cell, Done)
+	// Running, unless nil, is called now and then, never concurrently, with the share of a
+	// cell under way that is done.
+	Running func(c *Cell, done float64)
 }
 
 // Failure is why a cell has no result: its file below failed/.
@@ -62,7 +68,7 @@ func Run(ctx context.Context, f Folder, o Options) (Done, error) {
 	var workers sync.WaitGroup
 	for range max(1, o.Jobs) {
 		workers.Go(func() {
-			l := loader{folder: f, memory: o.Memory, workers: o.Workers}
+			l := loader{folder: f, plan: p, memory: o.Memory, workers: o.Workers}
 			for c := range cells {
 				if err := r.cell(ctx, &l, c); err != nil {
 					cancel(err)
@@ -70,7 +76,17 @@ func Run(ctx context.Context, f Folder, o Options) (Done, error) {
 			}
 		})
 	}
-	for c, failed := range f.cells(p, o.Tasks.First*p.Chunk, (o.Tasks.Last+1)*p.Chunk) {
+	list := f.cells(p, o.Tasks.First*p.Chunk, (o.Tasks.Last+1)*p.Chunk)
+	if o.Cells != nil {
+		list = func(yield func(*Cell, error) bool) {
+			for _, c := range o.Cells {
+				if !yield(c, nil) {
+					return
+				}
+			}
+		}
+	}
+	for c, failed := range list {
 		if failed != nil {
 			cancel(failed)
 		}
@@ -100,15 +116,22 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		return nil
 	}
 	file := fileOf(resultsDir, c.Hash)
-	has, err := r.folder.has(file)
+	has, err := r.folder.Has(c)
 	if err != nil {
 		return err
 	}
 	if has {
-		r.count(func(d *Done) { d.Before++ })
+		r.count(c, func(d *Done) { d.Before++ })
 		return nil
 	}
-	text, err := l.run(ctx, c)
+	text, err := l.run(ctx, c, func(share float64, _ string) {
+		if r.options.Running == nil {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.options.Running(c, share)
+	})
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -118,7 +141,7 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		if err := errors.Join(encoding, r.folder.put(fileOf(failedDir, c.Hash), append(note, '\n'))); err != nil {
 			return err
 		}
-		r.count(func(d *Done) {
+		r.count(c, func(d *Done) {
 			d.Failed++
 			if d.First == nil {
 				d.First = fmt.Errorf("%v: %w", c, err)
@@ -129,17 +152,17 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 	if err := errors.Join(r.folder.add(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
 		return err
 	}
-	r.count(func(d *Done) { d.Ran++ })
+	r.count(c, func(d *Done) { d.Ran++ })
 	return nil
 }
 
-func (r *runner) count(add func(*Done)) {
+func (r *runner) count(c *Cell, add func(*Done)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done.Cells++
 	add(&r.done)
 	if r.options.Progress != nil {
-		r.options.Progress(r.done)
+		r.options.Progress(c, r.done)
 	}
 }
 
@@ -147,6 +170,7 @@ func (r *runner) count(add func(*Done)) {
 // neighbours share it, with its topology.
 type loader struct {
 	folder   Folder
+	plan     *Plan
 	memory   units.Bytes
 	workers  int // 0 is one
 	text     string
@@ -154,7 +178,7 @@ type loader struct {
 }
 
 // run returns a cell's result as its file has it: a function of the cell alone.
-func (l *loader) run(ctx context.Context, c *Cell) ([]byte, error) {
+func (l *loader) run(ctx context.Context, c *Cell, progress func(float64, string)) ([]byte, error) {
 	if l.text != c.Text {
 		text, err := l.folder.get(scenariosDir + c.Text)
 		if err != nil {
@@ -175,10 +199,13 @@ func (l *loader) run(ctx context.Context, c *Cell) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if hash := cellHash(Program(), essence, c.Seed); hash != c.Hash {
+		if hash := l.plan.hash(essence, c.Seed); hash != c.Hash {
 			return nil, fmt.Errorf("the scenario's text is not what was planned: %s%s was changed: plan anew", scenariosDir, c.Text)
 		}
-		result, err := bench.Run(one, bench.Options{Seed: &c.Seed, NoSeries: true, Workers: max(1, l.workers), Interrupted: func() error { return context.Cause(ctx) }})
+		result, err := bench.Run(one, bench.Options{
+			Seed: &c.Seed, NoSeries: !l.plan.Series, Workers: max(1, l.workers),
+			Progress: progress, Interrupted: func() error { return context.Cause(ctx) },
+		})
 		if err != nil {
 			return nil, err
 		}

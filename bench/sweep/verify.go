@@ -22,7 +22,7 @@ func Verify(ctx context.Context, f Folder, share float64, seed uint64, progress 
 		return 0, nil, fmt.Errorf("%s was planned by %s, and this is %s: only the same program gives the same bytes", f, p.Program, program)
 	}
 	draw := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a sample
-	l := loader{folder: f}
+	l := loader{folder: f, plan: p}
 	for c, err := range f.cells(p, 0, p.Cells) {
 		if err != nil {
 			return ran, differ, err
@@ -36,7 +36,7 @@ func Verify(ctx context.Context, f Folder, share float64, seed uint64, progress 
 		} else if err != nil {
 			return ran, differ, err
 		}
-		is, err := l.run(ctx, c)
+		is, err := l.run(ctx, c, nil)
 		if ctx.Err() != nil {
 			return ran, differ, context.Cause(ctx)
 		}

@@ -139,6 +139,8 @@ func (h *history) ack(t *rapid.T) cc.Ack {
 		Packets:            int32(rapid.IntRange(1, math.MaxInt32).Draw(t, "packets")),
 		Acked:              h.acked,
 		Sent:               h.sent,
+		Held:               spans.Draw(t, "held"),
+		Hops:               rapid.Byte().Draw(t, "switches"),
 		ECN:                rapid.Bool().Draw(t, "ecn"),
 		EIN:                rapid.Bool().Draw(t, "ein"),
 		HasMaxDelay:        rapid.Bool().Draw(t, "has max delay"),

@@ -11,8 +11,7 @@
 //
 // Units: sizes in payload bytes; classes are fabric priorities plus one.
 //
-// Departures: the outstanding grants of one host have a sum that they never
-// exceed; the priorities of unscheduled packets are configured, not learned;
+// Departures: the priorities of unscheduled packets are configured, not learned;
 // losses are repaired by the transport, not by RESEND packets. docs/engines/homa.md
 // lists them with what they do.
 package homa

@@ -14,9 +14,8 @@ import (
 // of their remaining bytes. The others wait in a heap.
 type receiver struct {
 	rttBytes, mtu units.Bytes
-	allowance     units.Bytes // that the sum of outstanding grants may reach
-	scheduled     uint8       // classes
-	highest       uint8       // where the shortest begins: one is left for a shorter one that comes
+	scheduled     uint8 // classes
+	highest       uint8 // where the shortest begins: one is left for a shorter one that comes
 	resend        units.Time
 
 	flows   []flow   // by number
@@ -27,12 +26,11 @@ type receiver struct {
 	// under way.
 	tails [classes + 1]int32
 
-	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are not silent
-	incomplete  int         // flows whose bytes have not all arrived
-	starts      uint64
-	alarm       units.Time
-	pending     []uint32 // flows with a grant to be sent, from the head
-	head        int
+	incomplete int // flows whose bytes have not all arrived
+	starts     uint64
+	alarm      units.Time
+	pending    []uint32 // flows with a grant to be sent, from the head
+	head       int
 }
 
 type flow struct {
@@ -70,7 +68,6 @@ func NewReceiver(c Config, env cc.Env) (cc.Receiver, error) {
 	rttBytes := c.rttBytes(env)
 	return &receiver{
 		rttBytes: rttBytes, mtu: env.MTU,
-		allowance: rttBytes * units.Bytes(c.Overcommit),
 		scheduled: uint8(c.ScheduledClasses),
 		highest:   uint8(max(1, min(c.Overcommit, c.ScheduledClasses-1))),
 		resend:    c.Resend,
@@ -115,15 +112,11 @@ func (r *receiver) OnData(d *cc.Data) {
 		r.OnStart(d.Now, d.Flow, d.Size)
 	}
 	f := &r.flows[d.Flow]
-	before := r.outstandingOf(f)
-	if f.silent {
-		f.silent, before = false, 0 // its grants count again
-	}
+	f.silent = false
 	was := f.arrived
 	f.arrived, f.heard = min(max(f.arrived, d.Arrived), f.size), d.Now
 	f.limit = max(f.limit, f.arrived) // the sender may send a packet too much
 	f.told = max(f.told, f.arrived)
-	r.outstanding += r.outstandingOf(f) - before
 	switch {
 	case f.arrived == f.size:
 		if was < f.size {
@@ -149,9 +142,6 @@ func (r *receiver) OnEnd(now units.Time, number uint32) {
 		return
 	}
 	f := &r.flows[number]
-	if !f.silent {
-		r.outstanding -= r.outstandingOf(f)
-	}
 	if f.arrived < f.size {
 		r.incomplete--
 	}
@@ -165,8 +155,7 @@ func (r *receiver) OnEnd(now units.Time, number uint32) {
 func (r *receiver) Deadline() units.Time { return r.alarm }
 
 // OnTimer sends the grants of silent flows again, since no later grant makes up for
-// a loss. It gives their place and their share of the allowance to other flows
-// until their data arrive again.
+// a loss. It gives their place to other flows until their data arrive again.
 func (r *receiver) OnTimer(now units.Time) {
 	if now < r.alarm {
 		return
@@ -183,7 +172,6 @@ func (r *receiver) OnTimer(now units.Time) {
 			continue
 		}
 		if !f.silent {
-			r.outstanding -= r.outstandingOf(f)
 			r.setTail(f, 0)
 			r.take(uint32(i), f)
 			f.silent = true
@@ -214,21 +202,17 @@ func (r *receiver) Next() (number uint32, g cc.Grant, ok bool) {
 	return 0, cc.Grant{}, false
 }
 
-// grant gives out what the allowance has left, to the shortest first.
+// grant keeps RTTBytes granted ahead of each active flow, the shortest first (section
+// 3.3). One that is granted to its end makes room for the next at once.
 func (r *receiver) grant(now units.Time) {
 	r.promote()
 	above := uint8(0) // the class of the next shorter flow
 	for i := 0; i < len(r.active); {
-		left := r.allowance - r.outstanding
-		if left <= 0 {
-			return
-		}
 		number := r.active[i]
 		f := &r.flows[number]
 		class, wait := r.class(i, f, above)
 		if !wait {
-			if limit := r.cut(f, min(f.arrived+r.rttBytes, f.limit+left)); limit > f.limit {
-				r.outstanding += limit - f.limit // which is above what has arrived, and RTTBytes
+			if limit := r.cut(f, f.arrived+r.rttBytes); limit > f.limit {
 				f.limit, f.class, f.heard = limit, class, now
 				r.tell(number, f)
 			}

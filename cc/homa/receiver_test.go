@@ -26,8 +26,8 @@ func arrive(r *receiver, now units.Time, flow uint32, arrived units.Bytes) map[u
 	return grants(r)
 }
 
-// Each packet of a flow lets it send another; others get nothing as long as the
-// allowance is taken.
+// Each packet of the active flow lets it send another. A shorter one takes its place at
+// once, and makes room as soon as it is granted to its end.
 func TestGrantsByHand(t *testing.T) {
 	r := newReceiver(t, config(func(c *Config) { c.Overcommit = 1 }))
 	r.OnStart(0, 0, 100*units.KB)
@@ -50,24 +50,20 @@ func TestGrantsByHand(t *testing.T) {
 	if got := arrive(r, 3, 2, 10_000); len(got) != 0 {
 		t.Errorf("a short flow wants no grant: %v", got)
 	}
-	// Flow 1 is shorter, but flow 0 has all of the allowance.
-	if got := arrive(r, 4, 1, 20_000); len(got) != 0 {
-		t.Errorf("beyond the allowance: %v", got)
+	// Flow 1 is shorter: flow 0 keeps what it was granted, and gets no more.
+	want("the shorter one", arrive(r, 4, 1, 20_000), 1, cc.Grant{Limit: 40_000, Class: 1})
+	if got := arrive(r, 5, 0, 40_000); len(got) != 0 {
+		t.Errorf("the displaced flow: %v", got)
 	}
-	// What arrives of flow 0 goes to flow 1 from now on.
-	want("the shorter one", arrive(r, 5, 0, 25_000), 1, cc.Grant{Limit: 25_000, Class: 1})
-	want("the shorter one", arrive(r, 6, 0, 40_000), 1, cc.Grant{Limit: 40_000, Class: 1})
-	// What is left when it is granted to its end is the other's.
-	got := arrive(r, 7, 1, 35_000)
-	if len(got) != 2 || got[1] != (cc.Grant{Limit: 50_000, Class: 1}) || got[0] != (cc.Grant{Limit: 45_000, Class: 1}) {
-		t.Errorf("its end: %v", got)
+	got := arrive(r, 6, 1, 35_000)
+	if len(got) != 2 || got[1] != (cc.Grant{Limit: 50_000, Class: 1}) || got[0] != (cc.Grant{Limit: 60_000, Class: 1}) {
+		t.Errorf("the shorter one's end: %v", got)
 	}
-	want("the longer one again", arrive(r, 8, 1, 40_000), 0, cc.Grant{Limit: 50_000, Class: 1})
-	r.OnEnd(9, 1)
-	want("the sender of the shorter one has given up", grants(r), 0, cc.Grant{Limit: 60_000, Class: 1})
-	if r.outstanding != 20_000 {
-		t.Errorf("%v outstanding", r.outstanding)
+	if got := arrive(r, 7, 1, 40_000); len(got) != 0 {
+		t.Errorf("a flow granted to its end: %v", got)
 	}
+	r.OnEnd(8, 1)
+	want("the longer one", arrive(r, 9, 0, 41_000), 0, cc.Grant{Limit: 61_000, Class: 1})
 }
 
 // Several at a time: one class below the other. A shorter one that comes goes
@@ -105,8 +101,8 @@ func TestClasses(t *testing.T) {
 }
 
 // What a receiver promises whatever comes: limits never fall and stay within the
-// flow and RTTBytes of what has arrived; grants that are outstanding never exceed
-// the allowance; at most Overcommit flows are granted to; no class rises above
+// flow and RTTBytes of what has arrived; at most Overcommit flows are granted to, each of
+// which has RTTBytes ahead, but for one that waits for its class; no class rises above
 // that of a packet under way; and if a flow is left waiting while there is room,
 // it is not the shortest.
 func TestReceiverProperties(t *testing.T) {
@@ -144,13 +140,12 @@ func TestReceiverProperties(t *testing.T) {
 				p.limit = g.Limit
 				p.given = append(p.given, g)
 			}
-			sum, wants, fewest := units.Bytes(0), 0, units.Bytes(1<<62)
+			wants, fewest := 0, units.Bytes(1<<62)
 			for i := range peers {
 				p := &peers[i]
 				if !p.live {
 					continue
 				}
-				sum += max(0, p.limit-max(p.arrived, rttBytes))
 				if p.arrived > 0 && (p.size == 0 || p.size > p.limit) {
 					wants++
 					if p.size > 0 {
@@ -158,8 +153,10 @@ func TestReceiverProperties(t *testing.T) {
 					}
 				}
 			}
-			if allowance := rttBytes * units.Bytes(c.Overcommit); sum > allowance || sum != r.outstanding {
-				t.Fatalf("%v outstanding, counted as %v, of an allowance of %v", sum, r.outstanding, allowance)
+			for i, x := range r.active {
+				if f := &r.flows[x]; i > 0 && f.limit != f.arrived+rttBytes {
+					t.Fatalf("active flow %d of which %v have arrived is granted up to %v", x, f.arrived, f.limit)
+				}
 			}
 			if len(r.active) != min(wants, c.Overcommit) {
 				t.Fatalf("%d active, %d want grants", len(r.active), wants)
@@ -230,17 +227,17 @@ func TestSilence(t *testing.T) {
 	if got[0] != (cc.Grant{Limit: 40_000, Class: 1}) || got[1] != (cc.Grant{Limit: 40_000, Class: 1}) {
 		t.Errorf("%v: want flow 0's grant again, and one for flow 1", got)
 	}
-	if got := arrive(r, 2100*us, 0, 21_000); len(got) != 0 || r.outstanding != 39_000 {
-		t.Errorf("heard again: %v, %v outstanding", got, r.outstanding)
+	if got := arrive(r, 2100*us, 0, 21_000); got[0].Limit != 41_000 || len(got) != 1 {
+		t.Errorf("heard again, flow 0 is the shortest: %v", got)
 	}
-	if got := arrive(r, 2200*us, 1, 40_000); got[0].Limit != 41_000 || len(got) != 1 {
-		t.Errorf("%v: want a packet for flow 0", got)
+	if got := arrive(r, 2200*us, 1, 40_000); len(got) != 0 {
+		t.Errorf("%v for flow 1, whose place flow 0 has again", got)
 	}
 	r.OnEnd(3000*us, 0)
 	r.OnEnd(3000*us, 1)
 	r.OnTimer(3000 * us)
-	if r.outstanding != 0 || r.Deadline() != units.Never {
-		t.Errorf("without flows %v are outstanding, and the timer is set for %v", r.outstanding, r.Deadline())
+	if r.Deadline() != units.Never {
+		t.Errorf("without flows the timer is set for %v", r.Deadline())
 	}
 }
 
@@ -257,8 +254,8 @@ func TestReceiverBearsNonsense(t *testing.T) {
 	r.OnEnd(4, 5)
 	r.OnEnd(4, 5)
 	r.OnEnd(4, 3)
-	if r.outstanding != 0 || r.incomplete != 0 {
-		t.Errorf("%v outstanding, %d incomplete", r.outstanding, r.incomplete)
+	if r.incomplete != 0 {
+		t.Errorf("%d incomplete", r.incomplete)
 	}
 }
 

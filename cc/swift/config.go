@@ -21,9 +21,11 @@ type Config struct {
 	// 3.5).
 	HopScale units.Time `yaml:"hop_scale" eg:"2us"`
 	// Hops is the number of switches on the forward path, for topology scaling,
-	// where acknowledgements bring no record of each. The paper takes it from
-	// the IP TTL.
+	// where acknowledgements do not say it. The paper takes it from the IP TTL.
 	Hops int `yaml:"hops" eg:"3"`
+	// EndpointTarget is the target of the time for which the receiving end holds a
+	// packet before it answers (section 3.3). Zero is the base target's value.
+	EndpointTarget units.Time `yaml:"endpoint_target" eg:"50us"`
 	// FSRange is the most that flow scaling adds to the target (section 3.5);
 	// zero turns flow scaling off.
 	FSRange units.Time `yaml:"fs_range" eg:"50us"`
@@ -83,6 +85,10 @@ func (c Config) Validate() error {
 		return field.Bad("swift", "hop_scale", c.HopScale, "choose a span such as 1us, or 0 for no topology scaling")
 	case c.Hops < 0 || c.Hops > maxHops:
 		return field.Bad("swift", "hops", c.Hops, "choose the number of switches on the path, 0 to %d", maxHops)
+	case c.EndpointTarget < 0:
+		return field.Bad("swift", "endpoint_target", c.EndpointTarget, "choose a positive span, such as 50us, or 0 for the base target")
+	case c.EndpointTarget > maxSpan:
+		return field.Bad("swift", "endpoint_target", c.EndpointTarget, "choose at most %v", maxSpan)
 	case c.FSRange < 0:
 		return field.Bad("swift", "fs_range", c.FSRange, "choose a positive span, such as 100us, or 0 for no flow scaling")
 	case c.BaseTarget > maxSpan:

@@ -136,6 +136,8 @@ func TestReceiveACK(t *testing.T) {
 		{"above it: beta of the excess", 16, cc.Ack{RTT: 50 * us, Packets: 1}, 16 * (1 - 0.8*(50-target)/50)},
 		{"far above: max_mdf", 16, cc.Ack{RTT: 500 * us, Packets: 1}, 8},
 		{"fewer hops, a lower target", 16, cc.Ack{RTT: 34 * us, Packets: 1, Path: &three}, 16 * (1 - 0.8*(34-target+2)/34)},
+		{"the driver's own count goes before the records'", 16, cc.Ack{RTT: 34 * us, Packets: 1, Path: &three, Hops: 5}, 16 + 1.0/16},
+		{"what the receiver held is not the fabric's", 16, cc.Ack{RTT: 54 * us, Held: 20 * us, Packets: 1}, 16 + 1.0/16},
 		{"an empty path says nothing of hops", 16, cc.Ack{RTT: 34 * us, Packets: 1, Path: &telemetry.Stack{}}, 16 + 1.0/16},
 		{"a burst's own time is no delay", 16, cc.Ack{RTT: 50 * us, NetRTT: 34*us - packet, Packets: 16}, 17},
 		{"application-limited, below", 16, cc.Ack{RTT: 34 * us, Packets: 1, AppLimited: true}, 16},
@@ -161,6 +163,59 @@ func TestReceiveACK(t *testing.T) {
 	if e.OnAck(&cc.Ack{RTT: exact, Packets: 1}); e.Cwnd > 16 {
 		t.Errorf("on its target the window grew to %v", e.Cwnd)
 	}
+}
+
+// Section 3.3: two windows, of which the smaller holds. What the receiving end holds a
+// packet for moves the second one against its own target, by the same law.
+func TestEndpointWindow(t *testing.T) {
+	c := DefaultConfig()
+	c.InitialCwnd, c.EndpointTarget = 16, 10*us
+	e := mustNew(t, c, testEnv)
+	// On the target; the fabric's 20 us are below its.
+	got := e.OnAck(&cc.Ack{Now: units.Millisecond, RTT: 30 * us, Held: 10 * us, Packets: 1, Hops: 5})
+	if !near(e.Cwnd, 16+1.0/16) || e.endpoint.Cwnd != 16 || got.Window != 16*1000 {
+		t.Errorf("on the target the windows are %v and %v, of which %v holds", e.Cwnd, e.endpoint.Cwnd, got.Window)
+	}
+	got = e.OnAck(&cc.Ack{Now: 2 * units.Millisecond, RTT: 35 * us, Held: 15 * us, Packets: 1, Hops: 5})
+	if want := 16 * (1 - 0.8*5/15.0); !near(e.endpoint.Cwnd, want) || got.Window != units.Bytes(want*1000) || e.Cwnd < 16.1 {
+		t.Errorf("above it they are %v and %v, of which %v holds, expected %v", e.Cwnd, e.endpoint.Cwnd, got.Window, want)
+	}
+	// A loss is the fabric's; its window is then the smaller one.
+	if got := e.OnLoss(3 * units.Millisecond); got.Window != units.Bytes(e.Cwnd*1000) || e.Cwnd > 8.1 || e.endpoint.Cwnd < 10 {
+		t.Errorf("after a loss the windows are %v and %v, of which %v holds", e.Cwnd, e.endpoint.Cwnd, got.Window)
+	}
+	// More held than the whole round trip can't be, and leaves no delay for the fabric.
+	if e.OnAck(&cc.Ack{Now: 4 * units.Millisecond, RTT: 10 * us, Held: units.Second, Packets: 1}); e.delay != 1 || e.held != 10*us {
+		t.Errorf("the fabric's delay is %v, what is held %v", e.delay, e.held)
+	}
+}
+
+// Without a word of the receiver's end the fabric's window is the smaller one, always.
+func TestEndpointWindowIsNoBoundWhereNothingIsHeld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := DefaultConfig()
+		c.InitialCwnd = rapid.Float64Range(0.01, 70).Draw(t, "initial")
+		e, err := New(c, testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, now := e.(*engine), units.Time(0)
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			now += units.Time(rapid.Int64Range(0, int64(100*us)).Draw(t, "gap"))
+			a := cc.Ack{Now: now, RTT: units.Time(rapid.Int64Range(0, int64(200*us)).Draw(t, "rtt")), Packets: rapid.Int32Range(1, 100).Draw(t, "packets")}
+			switch rapid.IntRange(0, 9).Draw(t, "kind") {
+			case 0:
+				e.OnLoss(now)
+			case 1:
+				e.OnTimeout(now)
+			default:
+				e.OnAck(&a)
+			}
+			if s.endpoint.Cwnd < s.Cwnd || e.Control() != s.Packets.Control() {
+				t.Fatalf("the endpoint's window is %v, the fabric's %v", s.endpoint.Cwnd, s.Cwnd)
+			}
+		}
+	})
 }
 
 // Line 3: decreases at most once a round trip, counted from the last one, by
@@ -337,7 +392,8 @@ func TestValidate(t *testing.T) {
 	refuses("swift: hop_scale is .* choose", func(c *Config) { c.HopScale = -1 })
 	refuses("swift: hops is .* choose", func(c *Config) { c.Hops = -1 }, func(c *Config) { c.Hops = 256 })
 	refuses("swift: fs_range is .* choose", func(c *Config) { c.FSRange = -1 })
-	refuses("swift: (base_target|hop_scale|fs_range) is never: choose at most 1s", func(c *Config) { c.BaseTarget = units.Never }, func(c *Config) { c.HopScale = units.Never }, func(c *Config) { c.FSRange = units.Never })
+	refuses("swift: endpoint_target is .* choose", func(c *Config) { c.EndpointTarget = -1 })
+	refuses("swift: (base_target|endpoint_target|hop_scale|fs_range) is never: choose at most 1s", func(c *Config) { c.EndpointTarget = units.Never }, func(c *Config) { c.BaseTarget = units.Never }, func(c *Config) { c.HopScale = units.Never }, func(c *Config) { c.FSRange = units.Never })
 	refuses("swift: fs_min_cwnd is .* choose", func(c *Config) { c.FSMinCwnd = 0 }, func(c *Config) { c.FSMinCwnd = nan }, func(c *Config) { c.FSMinCwnd = inf })
 	refuses("swift: fs_max_cwnd .* choose more than fs_min_cwnd", func(c *Config) { c.FSMaxCwnd = 0.1 }, func(c *Config) { c.FSMaxCwnd = math.Nextafter(0.1, 1) }, func(c *Config) { c.FSMaxCwnd = nan }, func(c *Config) { c.FSMaxCwnd = inf })
 	refuses("swift: ai is .* choose", func(c *Config) { c.AI = 0 }, func(c *Config) { c.AI = nan }, func(c *Config) { c.AI = inf })

@@ -12,3 +12,18 @@ TEXT ·Beyond(SB), NOSPLIT, $0-16
 	ADDQ offset+8(FP), AX
 	PREFETCHT0 (AX)
 	RET
+
+// func Lines(p unsafe.Pointer, size uintptr)
+TEXT ·Lines(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ size+8(FP), BX
+	ADDQ AX, BX
+	ANDQ $-64, AX
+next:
+	CMPQ AX, BX
+	JAE  done
+	PREFETCHT0 (AX)
+	ADDQ $64, AX
+	JMP  next
+done:
+	RET

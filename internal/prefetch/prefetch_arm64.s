@@ -13,3 +13,18 @@ TEXT ·Beyond(SB), NOSPLIT, $0-16
 	ADD R1, R0
 	PRFM (R0), PLDL1KEEP
 	RET
+
+// func Lines(p unsafe.Pointer, size uintptr)
+TEXT ·Lines(SB), NOSPLIT, $0-16
+	MOVD p+0(FP), R0
+	MOVD size+8(FP), R1
+	ADD R0, R1
+	AND $-64, R0
+next:
+	CMP R1, R0
+	BHS done
+	PRFM (R0), PLDL1KEEP
+	ADD $64, R0
+	B next
+done:
+	RET

@@ -14,3 +14,8 @@ func Line(p unsafe.Pointer)
 //
 //go:noescape
 func Beyond(p unsafe.Pointer, offset uintptr)
+
+// Lines brings near the cache lines of so many bytes from p on.
+//
+//go:noescape
+func Lines(p unsafe.Pointer, size uintptr)

@@ -9,3 +9,6 @@ func Line(unsafe.Pointer) {}
 
 // Beyond does nothing here.
 func Beyond(unsafe.Pointer, uintptr) {}
+
+// Lines does nothing here.
+func Lines(unsafe.Pointer, uintptr) {}

@@ -12,6 +12,8 @@ func TestLine(t *testing.T) {
 	Line(unsafe.Pointer(&x))
 	Line(nil)
 	Beyond(unsafe.Pointer(&x), 1<<20)
+	Lines(unsafe.Pointer(&x), unsafe.Sizeof(x))
+	Lines(unsafe.Pointer(&x), 0)
 	if x != before {
 		t.Error("it has written")
 	}

@@ -70,7 +70,8 @@ const (
 	flagScale   // a scale other than 1 follows
 	flagControl // the control differs from the record before
 	flagCircuit
-	flagAll = 1<<iota - 1
+	flagEnds // Held and Hops follow
+	flagAll  = 1<<iota - 1
 )
 
 // last is what the differences of a queue pair's next record are to.
@@ -83,9 +84,9 @@ type last struct {
 	hops                [telemetry.MaxHops]telemetry.Hop
 }
 
-// mostRecord is the most that a record takes: eleven numbers, the scale, and for
-// each hop four.
-const mostRecord = 13*binary.MaxVarintLen64 + 8 + 4*telemetry.MaxHops*binary.MaxVarintLen64
+// mostRecord is the most that a record takes: fourteen numbers, the scale, the hops, and
+// for each hop four.
+const mostRecord = 14*binary.MaxVarintLen64 + 8 + 1 + 4*telemetry.MaxHops*binary.MaxVarintLen64
 
 // encode appends a record. b has room for mostRecord bytes.
 func encode(b []byte, qpn uint32, first bool, l *last, a *cc.Ack, c cc.Control) []byte {
@@ -102,6 +103,8 @@ func encode(b []byte, qpn uint32, first bool, l *last, a *cc.Ack, c cc.Control) 
 	set(a.ECN, flagECN)
 	set(a.EIN, flagEIN)
 	set(a.Circuit, flagCircuit)
+	ends := a.Held != 0 || a.Hops != 0
+	set(ends, flagEnds)
 	set(a.HasMaxDelay, flagMaxDelay)
 	set(a.Path != nil, flagPath)
 	set(a.AppLimited, flagAppLimited)
@@ -119,6 +122,10 @@ func encode(b []byte, qpn uint32, first bool, l *last, a *cc.Ack, c cc.Control) 
 	b = binary.AppendVarint(b, int64(a.Acked-l.acked-a.Bytes))
 	b = binary.AppendVarint(b, int64(a.Sent-l.sent-a.Bytes))
 	l.now, l.rtt, l.serialise, l.bytes, l.packets, l.acked, l.sent = a.Now, a.RTT, serialise, a.Bytes, a.Packets, a.Acked, a.Sent
+	if ends {
+		b = binary.AppendVarint(b, int64(a.Held))
+		b = append(b, a.Hops)
+	}
 	if a.Scale != 1 {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Scale))
 	}
@@ -210,6 +217,13 @@ func (c *cursor) decode(r *Record, find func(qpn uint32, first bool) *last) erro
 	l.now, l.rtt, l.serialise, l.bytes, l.packets, l.acked, l.sent = a.Now, a.RTT, serialise, a.Bytes, a.Packets, a.Acked, a.Sent
 	a.ECN, a.EIN, a.HasMaxDelay, a.AppLimited = flags&flagECN != 0, flags&flagEIN != 0, flags&flagMaxDelay != 0, flags&flagAppLimited != 0
 	a.Circuit = flags&flagCircuit != 0
+	if flags&flagEnds != 0 {
+		a.Held = units.Time(c.varint())
+		if len(c.b) < 1 {
+			return fmt.Errorf("%w: a record ends early", ErrCorrupt)
+		}
+		a.Hops, c.b = c.b[0], c.b[1:]
+	}
 	a.Scale = 1
 	if flags&flagScale != 0 {
 		if len(c.b) < 8 {

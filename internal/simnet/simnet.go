@@ -3,8 +3,6 @@
 package simnet
 
 import (
-	"errors"
-
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/windows"
@@ -49,12 +47,6 @@ func New(sys *scenario.System, graph *fabric.Topology, cfg fabric.Config, seed u
 // Divide makes so many workers run the network in windows. Call it before adding NICs.
 // The error says what prevents it; the network is then unchanged.
 func (n *Network) Divide(workers int) error {
-	switch {
-	case !n.Sys.Reduced():
-		return errors.New("staged NICs: their events are the engine's")
-	case n.Sys.Scheme.Oracle:
-		return errors.New("an oracle: it acts on all NICs at an instant")
-	}
 	return n.Net.Divide(workers)
 }
 

@@ -42,7 +42,7 @@ func Run(e *des.Engine, n *fabric.Network, until units.Time) {
 			e.RunUntil(until)
 			return
 		}
-		e.RunUntil(outside)
+		e.Step() // and first what it makes due at once
 	}
 }
 

@@ -28,6 +28,27 @@ type study struct {
 	flows []flow
 	until units.Time
 	tick  units.Time // between looks at all ports; 0 is none
+	// stages gives each switch a stage of its own.
+	stages bool
+}
+
+// stage is what a program might be: it counts, marks, drops now and then, and reports
+// rates that are no port's.
+type stage struct{ packets uint64 }
+
+func (s *stage) Depart(d *fabric.Departure) {
+	s.packets++
+	d.MaxDelay = max(d.MaxDelay, d.Waited+units.Time(s.packets%7))
+	if s.packets%5 == 0 && d.Flags&fabric.ECT != 0 && d.BehindPackets > 2 {
+		d.Flags |= fabric.CE
+	}
+	if s.packets%301 == 300 {
+		d.Drop = true
+	}
+	if d.Telemetry == telemetry.PerHop {
+		d.Recorded = true
+		d.Record = telemetry.Hop{TxBytes: d.TxBytes, QLen: d.Behind + d.Ahead, Time: d.Now, Rate: d.Rate - units.Rate(s.packets%400)*units.Mbps}
+	}
 }
 
 type flow struct {
@@ -59,7 +80,16 @@ func (c *clock) Handle(ev des.Event) {
 // undivided network.
 func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 	e := des.New()
-	net, err := fabric.New(e, s.topo(), s.cfg, 1)
+	topo, cfg := s.topo(), s.cfg
+	if s.stages {
+		cfg.Switches = map[string]fabric.SwitchConfig{}
+		for _, name := range topo.SwitchNames() {
+			sw := cfg.Switch
+			sw.Stage = &stage{}
+			cfg.Switches[name] = sw
+		}
+	}
+	net, err := fabric.New(e, topo, cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +230,14 @@ func TestDivisionChangesNothing(t *testing.T) {
 		}
 		var topo func() *fabric.Topology
 		a, b := link(), link()
-		switch rapid.IntRange(0, 2).Draw(t, "shape") {
+		shape := rapid.IntRange(0, 3).Draw(t, "shape")
+		switch shape {
+		case 3:
+			day := units.Time(rapid.IntRange(1, 30).Draw(t, "day")) * us
+			night := units.Time(rapid.IntRange(0, 3).Draw(t, "night")) * us
+			topo = func() *fabric.Topology {
+				return fabric.RDCN(fabric.RDCNSpec{Tors: 4, HostsPerTor: 2, Day: day, Night: night, Host: a, Packet: b, Circuit: a})
+			}
 		case 0:
 			topo = func() *fabric.Topology { return fabric.Star(4, a) }
 		case 1:
@@ -212,8 +249,17 @@ func TestDivisionChangesNothing(t *testing.T) {
 		}
 		s := study{topo: topo, cfg: fabric.Default(), until: 20 * units.Millisecond}
 		s.cfg.HostSend = units.Time(rapid.IntRange(0, 300).Draw(t, "host")) * units.Nanosecond
-		if rapid.Bool().Draw(t, "pfc") {
+		if shape == 3 {
+			night := topo().Night()
+			s.cfg.Circuits = fabric.CircuitConfig{
+				VOQ: 30 * units.KB, Announced: 60 * units.KB, Ahead: rapid.SampledFrom([]units.Time{0, us}).Draw(t, "ahead"), Guard: night / 2,
+			}
+		} else if s.stages = rapid.Bool().Draw(t, "stages"); rapid.Bool().Draw(t, "pfc") {
 			lossless(&s.cfg, 10*units.KB)
+			for i := range s.cfg.Switch.Classes {
+				s.cfg.Switch.Classes[i].PFC.Watchdog = rapid.SampledFrom([]units.Time{0, us / 2, 2 * us, 7 * us}).Draw(t, "watchdog")
+				s.cfg.Switch.Classes[i].PFC.WatchdogForwards = rapid.Bool().Draw(t, "forwards")
+			}
 		} else if rapid.Bool().Draw(t, "small buffer") {
 			s.cfg.Switch.Buffer = 30 * units.KB
 		}
@@ -242,6 +288,28 @@ func TestDivisionChangesNothing(t *testing.T) {
 		if s.tick > 0 {
 			s.until = 60 * us
 		}
+		for range rapid.IntRange(0, 4).Draw(t, "failures") {
+			// Often several at an instant, and at one of the looks.
+			step := max(s.tick, us/2)
+			from := units.Time(rapid.IntRange(0, 20).Draw(t, "from")) * step
+			f := fabric.Failure{Both: rapid.Bool().Draw(t, "both"), From: from, To: from + units.Time(rapid.IntRange(1, 20).Draw(t, "for"))*step}
+			graph := topo()
+			l := fabric.LinkID(rapid.IntRange(0, graph.Links()-1).Draw(t, "link"))
+			if _, _, _, circuit := graph.Circuit(l); circuit {
+				continue
+			}
+			f.Link = graph.LinkName(l)
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				f.Down = true
+			case 1:
+				f.Rate = units.Gbps
+			case 2:
+				f.Loss = 0.3
+			}
+			s.cfg.Failures = append(s.cfg.Failures, f)
+		}
+		s.cfg.Reroute = rapid.SampledFrom([]units.Time{0, us}).Draw(t, "reroute")
 		s.same(t, 2)
 	})
 }
@@ -251,12 +319,6 @@ func TestDivideRefuses(t *testing.T) {
 	l := fabric.Link{Rate: 100 * units.Gbps, Delay: us}
 	for name, change := range map[string]func(*fabric.Config, *fabric.Link){
 		"delay": func(_ *fabric.Config, l *fabric.Link) { l.Delay = 0 },
-		"failures": func(c *fabric.Config, _ *fabric.Link) {
-			c.Failures = []fabric.Failure{{Link: "tor0->h1", From: 1, Down: true}}
-		},
-		"watchdog": func(c *fabric.Config, _ *fabric.Link) {
-			c.Switch.Classes[1].PFC = fabric.PFC{Lossless: true, Watchdog: us}
-		},
 	} {
 		cfg, l := fabric.Default(), l
 		change(&cfg, &l)

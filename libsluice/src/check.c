@@ -97,6 +97,10 @@ static int check_swift(const struct sluice_swift_config *c)
 		return bad_unit(e, SL_TIME, "hop_scale", c->hop_scale, "choose a span such as 1us, or 0 for no topology scaling");
 	if (c->hops < 0 || c->hops > MAX_HOPS)
 		return bad_unit(e, SL_INT, "hops", c->hops, "choose the number of switches on the path, 0 to %d", MAX_HOPS);
+	if (c->endpoint_target < 0)
+		return bad_unit(e, SL_TIME, "endpoint_target", c->endpoint_target, "choose a positive span, such as 50us, or 0 for the base target");
+	if (c->endpoint_target > max_span)
+		return bad_unit(e, SL_TIME, "endpoint_target", c->endpoint_target, "choose at most 1s");
 	if (c->fs_range < 0)
 		return bad_unit(e, SL_TIME, "fs_range", c->fs_range, "choose a positive span, such as 100us, or 0 for no flow scaling");
 	if (c->base_target > max_span)

@@ -45,6 +45,7 @@ static const struct sl_key swift_keys[] = {
 	{"base_target", SL_TIME, offsetof(struct sluice_swift_config, base_target)},
 	{"hop_scale", SL_TIME, offsetof(struct sluice_swift_config, hop_scale)},
 	{"hops", SL_INT, offsetof(struct sluice_swift_config, hops)},
+	{"endpoint_target", SL_TIME, offsetof(struct sluice_swift_config, endpoint_target)},
 	{"fs_range", SL_TIME, offsetof(struct sluice_swift_config, fs_range)},
 	{"fs_min_cwnd", SL_FLOAT, offsetof(struct sluice_swift_config, fs_min_cwnd)},
 	{"fs_max_cwnd", SL_FLOAT, offsetof(struct sluice_swift_config, fs_max_cwnd)},
@@ -105,7 +106,7 @@ const struct sl_scheme sl_known_schemes[] = {
 	{"powertcp", SLUICE_ENGINE_UNSET, "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely", NULL, NULL, 0},
 	{"pulser", SLUICE_ENGINE_UNSET, "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely", NULL, NULL, 0},
 	{"retcp", SLUICE_ENGINE_RETCP, NULL, NULL, retcp_keys, 4},
-	{"swift", SLUICE_ENGINE_SWIFT, NULL, NULL, swift_keys, 17},
+	{"swift", SLUICE_ENGINE_SWIFT, NULL, NULL, swift_keys, 18},
 	{"theta-powertcp", SLUICE_ENGINE_THETA_POWERTCP, NULL, NULL, theta_powertcp_keys, 8},
 	{"timely", SLUICE_ENGINE_TIMELY, NULL, NULL, timely_keys, 17},
 };

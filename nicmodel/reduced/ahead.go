@@ -8,7 +8,7 @@ import (
 
 // Foresee implements fabric.Foresight.
 func (n *nic) Foresee() {
-	lines(unsafe.Pointer(n), unsafe.Sizeof(*n))
+	prefetch.Lines(unsafe.Pointer(n), unsafe.Sizeof(*n))
 }
 
 // ForeseeMore implements fabric.Foresight. Of several flows it is mostly the one
@@ -16,16 +16,9 @@ func (n *nic) Foresee() {
 func (n *nic) ForeseeMore() {
 	if len(n.due) > 0 {
 		s := &n.senders[n.due[0].sender]
-		lines(unsafe.Pointer(s), unsafe.Sizeof(*s))
+		prefetch.Lines(unsafe.Pointer(s), unsafe.Sizeof(*s))
 	}
 	if len(n.receivers) > 0 {
 		prefetch.Line(unsafe.Pointer(&n.receivers[0]))
-	}
-}
-
-// lines fetches the lines of an object.
-func lines(p unsafe.Pointer, size uintptr) {
-	for at := uintptr(0); at < size; at += 64 {
-		prefetch.Line(unsafe.Add(p, at))
 	}
 }

@@ -6,7 +6,8 @@
 //
 // All NICs of a network are one Fleet. A flow is a queue pair at each end, made by
 // Start; it posts Writes of its message size, a few ahead. The flow and its state
-// are removed when the last is acknowledged.
+// are removed when the last is acknowledged. A connection is a flow whose user posts
+// each Write, is told of it at either end, and closes it.
 //
 // # The model
 //
@@ -47,7 +48,8 @@
 // A NIC's events belong to its host's node, and run on any worker. Flows start
 // between windows, now or ahead of time (StartAt). Their end is also reported
 // between windows, so a flow that is to follow another starts up to a window late;
-// the times in Done are exact. The receiving half of a flow is removed a link's
+// the times in Done are exact. Messages of connections are events of the engine,
+// Config.Completion after what the host learns, and windows are no longer than that. The receiving half of a flow is removed a link's
 // delay after the sending half has ended, divided or not: before that the receiver
 // could not know.
 //

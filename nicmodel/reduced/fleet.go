@@ -81,16 +81,18 @@ type Fleet struct {
 	lanes  []lane
 	ended  []ending // scratch of settleAll
 
-	onDone func(*Done)
-	onAck  func(lane int, id uint64, a *cc.Ack)
+	messages messages
+	onDone   func(*Done)
+	onAck    func(lane int, id uint64, a *cc.Ack)
 }
 
 // lane is what the NICs need that run on a lane of the network.
 type lane struct {
 	*fabric.Lane
-	fleet *Fleet
-	stats Stats
-	ended []ending
+	fleet   *Fleet
+	stats   Stats
+	ended   []ending
+	learned []Message
 
 	// Scratch of the packet being handled.
 	header rc.Header
@@ -141,11 +143,12 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 		f.lanes[i].Lane, f.lanes[i].fleet = net.Lane(i), f
 	}
 	net.OnSettle(f.settleAll)
+	f.register()
 	for host := range f.nics {
 		n := &f.nics[host]
 		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never, recvAt: units.Never}
 		if cfg.Classes {
-			n.classes = new([fabric.MaxPriorities]queue)
+			n.classes = new(classQueues)
 		}
 		if cfg.Receiver != nil {
 			var err error
@@ -205,6 +208,13 @@ type Flow struct {
 	// FlowHash is the entropy of its path.
 	FlowHash   uint32
 	Congestion nicmodel.Congestion
+	// Class is one more than the priority of its data, where the engine chooses none; 0
+	// is Config.Priority.
+	Class uint8
+	// Kept makes it a connection: it has no Size and no Stop, sends what Post posts, in
+	// messages of up to Message, and stays until Close. Notify says that the receiver is
+	// to learn of each message, whose last packet then carries immediate data.
+	Kept, Notify bool
 }
 
 // Done says how a flow ended.
@@ -231,11 +241,20 @@ func (f *Fleet) check(flow *Flow) error {
 	if flow.Src == flow.Dst || uint(flow.Src) >= uint(len(f.nics)) || uint(flow.Dst) >= uint(len(f.nics)) {
 		return fmt.Errorf("reduced: a flow from host %d to host %d of %d: name two different ones", flow.Src, flow.Dst, len(f.nics))
 	}
+	if !f.net.Joined(flow.Src, flow.Dst) {
+		return fmt.Errorf("reduced: a flow from host %d to host %d, which are of planes that share no link: name two of one plane", flow.Src, flow.Dst)
+	}
 	if flow.Message <= 0 || flow.Message > units.GiB*2 || flow.Size < 0 {
 		return fmt.Errorf("reduced: a flow of %v in messages of %v: set 0 or more, in messages above 0 and up to 2GiB", flow.Size, flow.Message)
 	}
 	if _, granted := flow.Congestion.Engine.(cc.Granted); granted != (f.cfg.Receiver != nil) {
 		return fmt.Errorf("reduced: flow %d: receivers that grant and engines that wait for grants need each other: set both Config.Receiver and Congestion.Engine to the scheme's", flow.ID)
+	}
+	if int(flow.Class) > f.net.Priorities() {
+		return fmt.Errorf("reduced: a flow with a Class of %d: set 0 to %d", flow.Class, f.net.Priorities())
+	}
+	if flow.Kept && (flow.Size > 0 || f.messages.on == nil) {
+		return fmt.Errorf("reduced: flow %d is Kept, of %v: set no Size, and call OnMessage before", flow.ID, flow.Size)
 	}
 	if p := flow.Congestion.AckPriority; int(p) >= f.net.Priorities() {
 		return fmt.Errorf("reduced: a flow with an AckPriority of %d: set 0 to %d", p, f.net.Priorities()-1)
@@ -245,6 +264,9 @@ func (f *Fleet) check(flow *Flow) error {
 
 // depth is how many messages a flow keeps posted.
 func (f *Fleet) depth(flow *Flow) int {
+	if flow.Kept {
+		return f.cfg.SendDepth
+	}
 	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
 	if flow.Size > 0 {
 		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
@@ -253,8 +275,8 @@ func (f *Fleet) depth(flow *Flow) int {
 }
 
 // transports makes a flow's two ends.
-func (f *Fleet) transports(depth int) (tx, rx *rc.QP, err error) {
-	ends := [...]rc.Config{{MTU: f.cfg.MTU, SendDepth: depth}, {MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite}}
+func (f *Fleet) transports(depth int, recv *rc.RecvQueue) (tx, rx *rc.QP, err error) {
+	ends := [...]rc.Config{{MTU: f.cfg.MTU, SendDepth: depth}, {MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite, Recv: recv}}
 	send := rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}
 	f.cfg.Transport.SetSend(&send)
 	for i := range ends {
@@ -284,7 +306,17 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		return Ref{}, err
 	}
 	depth := f.depth(flow)
-	tx, rx, err := f.transports(depth)
+	var recv *rc.RecvQueue
+	if flow.Notify {
+		var err error
+		if recv, err = rc.NewRecvQueue(depth); err != nil {
+			return Ref{}, err
+		}
+		for range depth {
+			_, _ = recv.Post(rc.Recv{})
+		}
+	}
+	tx, rx, err := f.transports(depth, recv)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -292,13 +324,19 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	s, from := src.newSender()
 	r, to := dst.newReceiver(now)
 	*r = receiver{
-		qp: rx, gen: r.gen, peer: from, src: int32(flow.Src), hash: flow.FlowHash, size: flow.Size,
+		qp: rx, recv: recv, id: flow.ID, gen: r.gen, peer: from, src: int32(flow.Src), hash: flow.FlowHash, size: flow.Size,
 		telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval,
 	}
 	*s = sender{
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
 		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
-		priority: f.cfg.Priority,
+		own: f.cfg.Priority, kept: flow.Kept, notify: flow.Notify,
+	}
+	if flow.Class > 0 {
+		s.own = flow.Class - 1
+	}
+	if s.priority = s.own; s.own != f.cfg.Priority {
+		src.mix()
 	}
 	s.paceFrom, s.next = at+f.cfg.Start, at+f.cfg.Start
 	if f.cfg.Fetch != nil {
@@ -314,10 +352,10 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if flow.Congestion.Engine != nil {
 		s.steering = &cc.Driver{}
 		s.steering.Start(flow.Congestion.Engine, src.line, f.cfg.MTU, flow.Congestion.BaseRTT)
-		s.priority = f.priority(s.steering.Control())
+		s.priority = f.priority(s.steering.Control(), s.own)
 	}
-	if at > now || flow.Size == 0 && flow.Stop <= at { // which ends as it begins, but not before this returns
-		src.later(at, from)
+	if at > now || flow.Size == 0 && !flow.Kept && flow.Stop <= at { // which ends as it begins, but not before this returns
+		src.later(start{at: at, sender: from})
 	} else {
 		src.begin(&f.lanes[0], now, slotOf(from), s)
 		src.turn(&f.lanes[0], now)
@@ -362,6 +400,9 @@ func (f *Fleet) settleAll() {
 	all := f.ended[:0]
 	for i := range f.lanes {
 		x := &f.lanes[i]
+		if len(x.learned) > 0 {
+			f.announce(x)
+		}
 		all = append(all, x.ended...)
 		clear(x.ended)
 		x.ended = x.ended[:0]

@@ -16,10 +16,10 @@ const opGrant ib.Opcode = 0x7f
 // the class in eight bytes.
 var grantFrame = int32(nicmodel.FrameBytes(ib.Acknowledge, 8))
 
-// priority is that of packets under a control.
-func (f *Fleet) priority(c cc.Control) uint8 {
+// priority is that of packets under a control, of a flow whose own is known.
+func (f *Fleet) priority(c cc.Control, own uint8) uint8 {
 	if c.Class == 0 || !f.cfg.Classes {
-		return f.cfg.Priority
+		return own
 	}
 	return min(c.Class, uint8(f.net.Priorities())) - 1
 }

@@ -22,8 +22,8 @@ type nic struct {
 	paused   uint8
 	cuts     uint64 // how often engines lowered a rate or a window
 
-	due           queue                        // senders with a packet that transport and window let go
-	classes       *[fabric.MaxPriorities]queue // instead of due, by priority, where engines choose it
+	due           queue        // senders with a packet that transport and window let go
+	classes       *classQueues // instead of due, by priority, where flows have several
 	order         uint32
 	senders       []sender
 	receivers     []receiver
@@ -38,10 +38,16 @@ type nic struct {
 	recvAt units.Time  // of the pending evReceiver, or Never
 }
 
-// start is a sender that is to begin.
+type classQueues [fabric.MaxPriorities]queue
+
+// start is a sender that is to begin, or a message of a connection that the NIC will
+// know of.
 type start struct {
 	at     units.Time
 	sender uint32
+	size   uint32 // of the message; 0 is none
+	tag    uint64
+	fetch  units.Time // of its first packet, see sender.fetch
 }
 
 // closing is a receiver that goes at a time: the least delay of a link after its
@@ -75,6 +81,10 @@ func (n *nic) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
 		due := n.starts[0]
 		n.starts = n.starts[:copy(n.starts, n.starts[1:])]
 		n.nextStart()
+		if due.size > 0 {
+			n.posted(l, now, due)
+			return
+		}
 		slot := slotOf(due.sender)
 		n.begin(l, now, slot, &n.senders[slot])
 		n.turn(l, now)
@@ -89,13 +99,13 @@ func (n *nic) schedule(at units.Time, alarm uint32) {
 	n.fleet.net.SetAlarm(int(n.host), alarm, at)
 }
 
-// later notes a sender that is to begin.
-func (n *nic) later(at units.Time, ref uint32) {
+// later notes what is to begin.
+func (n *nic) later(x start) {
 	i := len(n.starts)
-	for i > 0 && n.starts[i-1].at > at {
+	for i > 0 && n.starts[i-1].at > x.at {
 		i--
 	}
-	n.starts = slices.Insert(n.starts, i, start{at, ref})
+	n.starts = slices.Insert(n.starts, i, x)
 	n.nextStart()
 }
 
@@ -109,6 +119,9 @@ func (n *nic) nextStart() {
 // begin begins a flow.
 func (n *nic) begin(l *lane, now units.Time, slot uint32, s *sender) {
 	n.begun = append(n.begun, slot)
+	if s.kept {
+		return
+	}
 	n.post(now, s)
 	if s.outstanding == 0 { // it should have stopped by now
 		n.end(l, now, slot, s, ib.WCSuccess)

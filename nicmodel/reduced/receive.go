@@ -12,10 +12,12 @@ import (
 
 // receiver is a flow at its destination.
 type receiver struct {
-	qp          *rc.QP // nil where there is none
-	peer        uint32 // the sender
-	src         int32  // its host
-	hash        uint32 // of the flow's path
+	qp          *rc.QP        // nil where there is none
+	peer        uint32        // the sender
+	src         int32         // its host
+	hash        uint32        // of the flow's path
+	recv        *rc.RecvQueue // of a connection whose host learns of messages
+	id          uint64        // of the flow
 	gen         uint8
 	ackPriority uint8
 	telemetry   telemetry.Kind
@@ -64,7 +66,7 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	case ib.WriteFirst:
 		l.header.DMALen = uint32(payload)
 		payload = int(n.fleet.cfg.MTU)
-	case ib.WriteOnly:
+	case ib.WriteOnly, ib.WriteOnlyImm:
 		l.header.DMALen = uint32(payload)
 	}
 	eff := &l.eff
@@ -73,6 +75,9 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 		r.qp.Checked(now, true, eff) // memory is not modelled
 	}
 	placed := eff.Do&rc.DoPlace != 0
+	if eff.Do&rc.DoRecv != 0 {
+		n.received(l, now, r, &eff.Recv)
+	}
 	if placed {
 		r.delivered.Payload += units.Bytes(payload)
 		r.delivered.Frames += units.Bytes(p.Size)

@@ -116,7 +116,11 @@ func TestBeforeTheWire(t *testing.T) {
 		cfg := plain()
 		change(&cfg)
 		w := newWorld(t, 3, cfg, func(c *fabric.Config) { c.HostSend = 100 * units.Nanosecond })
-		w.fleet.OnAck(func(_ int, _ uint64, a *cc.Ack) { rtt = a.RTT })
+		w.fleet.OnAck(func(_ int, _ uint64, a *cc.Ack) {
+			if rtt = a.RTT; a.Hops != 1 || a.Held != 0 {
+				t.Errorf("over one switch the engine got %d, and %v held", a.Hops, a.Held)
+			}
+		})
 		for _, f := range flows {
 			w.start(t, f)
 		}

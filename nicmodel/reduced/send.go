@@ -26,6 +26,9 @@ type sender struct {
 	hash        uint32 // the entropy of its first path
 	gen         uint8
 	priority    uint8
+	own         uint8 // the priority where the engine chooses none
+	kept        bool  // a connection
+	notify      bool  // whose messages carry immediate data
 	packetFlags fabric.Flags
 	telemetry   telemetry.Kind
 
@@ -207,7 +210,7 @@ func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	if change&cc.ChangedDown != 0 {
 		n.cuts++
 	}
-	if priority := n.fleet.priority(c); priority != s.priority {
+	if priority := n.fleet.priority(c, s.own); priority != s.priority {
 		waits := s.place != 0
 		n.remove(slot)
 		s.priority = priority
@@ -258,7 +261,7 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		NetRTT: rtt - n.line.Serialize(fl.cfg.MTU),
 		Bytes:  l.eff.AckedBytes, Packets: max(l.eff.AckedPackets, 1),
 		Acked: s.acked, Sent: s.sent,
-		ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
+		Hops: p.Hops, ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
 		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
 	}
 	s.steering.Complete(a, s.qp.Inflight())
@@ -298,11 +301,17 @@ func (n *nic) reap(l *lane, now units.Time, slot uint32, s *sender) (ended bool)
 		s.outstanding--
 		finished = true
 		if c.Status != ib.WCSuccess {
+			if s.kept {
+				n.forget(slot<<generationBits | uint32(s.gen))
+			}
 			n.end(l, now, slot, s, c.Status)
 			return true
 		}
+		if s.kept {
+			n.learn(l, now, Message{ID: s.id, Tag: c.ID})
+		}
 	}
-	if !finished {
+	if !finished || s.kept {
 		return false
 	}
 	n.post(now, s)

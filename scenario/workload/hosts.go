@@ -53,5 +53,5 @@ func (h HostSet) EncodeNode() any {
 // In returns the numbers of the hosts of g that the set chooses, in order. What it
 // chooses that is not there is noted in d at path.
 func (h HostSet) In(g *fabric.Topology, d *tree.Document, path string) []int {
-	return (&network{Topology: g}).hosts(d, path, h, -1)
+	return (&network{Topology: g, chosen: -1}).hosts(d, path, h, -1)
 }

@@ -17,6 +17,7 @@ type network struct {
 	line   []units.Rate // of each host: its link
 	uplink []units.Rate // of each switch: its links to other switches
 	labels []string
+	chosen int // a host of the workload that is being checked, or -1
 }
 
 func newNetwork(g *fabric.Topology) *network {
@@ -24,7 +25,7 @@ func newNetwork(g *fabric.Topology) *network {
 	for i, name := range g.SwitchNames() {
 		number[name] = i
 	}
-	n := &network{Topology: g, rack: make([]int, g.Hosts()), line: make([]units.Rate, g.Hosts()), uplink: make([]units.Rate, len(number))}
+	n := &network{Topology: g, rack: make([]int, g.Hosts()), line: make([]units.Rate, g.Hosts()), uplink: make([]units.Rate, len(number)), chosen: -1}
 	for h := range g.Hosts() {
 		l := g.HostLink(h)
 		n.rack[h], n.line[h] = number[g.To(l)], g.Link(l).Rate // rack 0 where hosts are joined directly
@@ -61,7 +62,21 @@ func (n *network) host(d *tree.Document, path, name string) int {
 		d.Fail(path, "%v", err)
 		return -1
 	}
+	n.samePlane(d, path, h)
 	return h
+}
+
+// samePlane checks that a host of a workload is of the plane of its others.
+func (n *network) samePlane(d *tree.Document, path string, h int) bool {
+	if n.chosen < 0 {
+		n.chosen = h
+	}
+	if n.Planes() > 1 && n.Plane(h) != n.Plane(n.chosen) {
+		d.Fail(path, "%s is in another plane than %s, and planes share no link: let a workload have hosts of one plane, such as [%s..%s]",
+			n.HostName(h), n.HostName(n.chosen), n.HostName(0), n.HostName(n.Hosts()/n.Planes()-1))
+		return false
+	}
+	return true
 }
 
 // hosts returns the numbers of the hosts that a set chooses, except one (or -1).
@@ -70,6 +85,9 @@ func (n *network) hosts(d *tree.Document, path string, set HostSet, except int) 
 	if set.All || set.Count > 0 {
 		for h := range n.Hosts() {
 			if h != except && (set.All || len(chosen) < set.Count) {
+				if !n.samePlane(d, path, h) {
+					return nil
+				}
 				chosen = append(chosen, h)
 			}
 		}
@@ -103,6 +121,8 @@ func (n *network) hosts(d *tree.Document, path string, set HostSet, except int) 
 				d.Fail(at, "%s is listed twice: name each host once, and give it more connections if that is meant", n.HostName(h))
 			case h == except:
 				d.Fail(at, "%s is the receiver itself: leave it out", n.HostName(h))
+			case !n.samePlane(d, at, h):
+				return nil
 			default:
 				chosen = append(chosen, h)
 			}

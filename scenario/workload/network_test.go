@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -25,5 +27,31 @@ func TestCircuitsAreNoUplinks(t *testing.T) {
 	}
 	if n.rack[0] != 0 || n.rack[9] != 4 || n.line[3] != 10*units.Gbps {
 		t.Errorf("racks %v, links %v", n.rack, n.line)
+	}
+}
+
+// A workload has hosts of one plane; another may have those of another.
+func TestWorkloadsStayInAPlane(t *testing.T) {
+	l := fabric.Link{Rate: units.Gbps, Delay: units.Microsecond}
+	g := fabric.LeafSpine(fabric.LeafSpineSpec{Leaves: 2, Spines: 1, HostsPerLeaf: 2, Planes: 2, Host: l, Trunk: l})
+	for hosts, want := range map[string]string{
+		"h0..h3": "",
+		"h4..h7": "",
+		"h3..h4": "h4 is in another plane than h3",
+	} {
+		d := &tree.Document{}
+		n := newNetwork(g)
+		n.hosts(d, "hosts", HostSet{Names: []string{hosts}}, -1)
+		got := ""
+		if len(d.Errs) > 0 {
+			got = d.Errs[0].Error()
+		}
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", hosts, got, want)
+		}
+	}
+	d := &tree.Document{}
+	if n := newNetwork(g); n.host(d, "src", "h0") != 0 || n.host(d, "dst", "h4") != 4 || len(d.Errs) != 1 {
+		t.Errorf("a flow between planes: %d errors", len(d.Errs))
 	}
 }

@@ -37,6 +37,7 @@ func Check(d *tree.Document, workloads []*Workload, g *fabric.Topology) *Plans {
 	for i, w := range workloads {
 		path := fmt.Sprintf("workloads[%d]", i)
 		w.check(d, path)
+		net.chosen = -1
 		if names[w.Name] {
 			d.Fail(path+".name", "two workloads are called %q: give each a name of its own", w.Name)
 		}

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -46,7 +47,8 @@ func (c *CircuitConfig) validate(f faults) {
 
 // circuits is the state of a network's circuits. It is a destination of events of its
 // own, for dawn and dusk: at one instant what is due inside the network goes first. It
-// has an event only while a VOQ holds something.
+// has an event while a VOQ holds something, and in a divided network before each window
+// in which one might, which so ends at dawn and dusk. One more changes nothing.
 type circuits struct {
 	n       *Network
 	id      des.NodeID
@@ -58,7 +60,6 @@ type circuits struct {
 	tors    []torState
 	voqs    []voq
 	of      []int32 // by port: a number of a VOQ, or of a tor where it is an uplink
-	waiting int     // packets in VOQs
 	pending bool    // there is an event
 }
 
@@ -66,6 +67,8 @@ type torState struct {
 	uplink uint32
 	first  uint32 // its VOQs are as many as days, in their order, from here in circuits.voqs
 	turn   uint32 // the day of the VOQ that was served last
+	// waiting is the packets in its VOQs. A tor's state is touched by its own lane only.
+	waiting int
 }
 
 type voq struct {
@@ -176,9 +179,8 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	q := &n.queues[out*n.prios+prio]
 	// PFC is refused where there are circuits.
 	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(&k.class[prio], q, int64(size)) {
-		cold := &n.cold[out]
-		cold.drops[prio]++
-		cold.dropBytes += units.Bytes(size)
+		n.coldQueue(out, prio).drops++
+		n.cold[out].dropBytes += units.Bytes(size)
 		x.totals.Dropped++
 		x.Free(e.handle())
 		return
@@ -190,13 +192,15 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	if l.flags&observed != 0 {
 		n.cold[out].observe(now, units.Bytes(l.queued))
 	}
-	c.waiting++
+	c.tors[v.tor].waiting++
 	if c.up(since) {
-		c.wakeCircuit(now, v)
+		x.wakeCircuit(now, v)
 	} else if c.onPackets(since) {
-		c.wakeUplink(now, &c.tors[v.tor])
+		x.wakeUplink(now, &c.tors[v.tor])
 	}
-	c.schedule(now)
+	if !x.divided { // there Begin has seen to it
+		c.schedule(now)
+	}
 }
 
 // leave starts a packet of a VOQ on a wire: that of its circuit, or of the uplink.
@@ -234,7 +238,7 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 	}
 	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
 	x.leave(now, at, e, q.bytes, now-e.at, since)
-	c.waiting--
+	c.tors[v.tor].waiting--
 	return true
 }
 
@@ -248,11 +252,11 @@ func (x *Lane) circuitFree(now units.Time, at uint32) {
 		return
 	}
 	if now < l.busyUntil {
-		c.wakeCircuit(now, v)
+		x.wakeCircuit(now, v)
 		return
 	}
 	if x.serve(now, v, at, since) && l.active != 0 {
-		c.wakeCircuit(now, v)
+		x.wakeCircuit(now, v)
 	}
 }
 
@@ -263,7 +267,7 @@ func (x *Lane) uplinkFree(now units.Time, at uint32) {
 	l := &n.ports[at]
 	l.flags &^= freePending
 	if now < l.busyUntil {
-		c.wakeUplink(now, t)
+		x.wakeUplink(now, t)
 		return
 	}
 	v := c.turn(now, t)
@@ -273,7 +277,7 @@ func (x *Lane) uplinkFree(now units.Time, at uint32) {
 	t.turn = uint32(c.of[v.port]) - t.first
 	x.serve(now, v, at, c.since(now, v))
 	if c.turn(now, t) != nil {
-		c.wakeUplink(now, t)
+		x.wakeUplink(now, t)
 	}
 }
 
@@ -293,31 +297,55 @@ func (c *circuits) turn(now units.Time, t *torState) *voq {
 	return nil
 }
 
-func (c *circuits) wakeCircuit(now units.Time, v *voq) {
+func (x *Lane) wakeCircuit(now units.Time, v *voq) {
 	if v.pending {
 		return
 	}
 	v.pending = true
-	c.post(max(now, c.n.ports[v.port].busyUntil), v.port, circuitEvent)
+	x.wakeTor(max(now, x.n.ports[v.port].busyUntil), v.port, circuitEvent)
 }
 
-func (c *circuits) wakeUplink(now units.Time, t *torState) {
-	l := &c.n.ports[t.uplink]
+func (x *Lane) wakeUplink(now units.Time, t *torState) {
+	l := &x.n.ports[t.uplink]
 	if l.flags&freePending != 0 {
 		return
 	}
 	l.flags |= freePending
-	c.post(max(now, l.busyUntil), t.uplink, uplinkEvent)
+	x.wakeTor(max(now, l.busyUntil), t.uplink, uplinkEvent)
 }
 
-func (c *circuits) post(at units.Time, port, event uint32) {
-	in := &c.n.inlets[port]
-	c.n.post(at, c.n.departs+uint32(in.link^1), in.node, event, uint64(port))
+func (x *Lane) wakeTor(at units.Time, port, event uint32) {
+	if x.divided {
+		x.setAlarm(port, at)
+		return
+	}
+	n := x.n
+	in := &n.inlets[port]
+	n.post(at, n.departs+uint32(in.link^1), in.node, event, uint64(port))
+}
+
+// torFree serves a port of a network of circuits whose wire is free, in a divided
+// network.
+func (x *Lane) torFree(now units.Time, at uint32) {
+	c := x.n.circuits
+	switch {
+	case x.n.ports[at].flags&voqPort != 0:
+		x.circuitFree(now, at)
+	case c.tors[c.of[at]].uplink == at:
+		x.uplinkFree(now, at)
+	default:
+		x.wireFree(now, at)
+	}
+}
+
+// waits reports whether a VOQ holds something.
+func (c *circuits) waits() bool {
+	return slices.ContainsFunc(c.tors, func(t torState) bool { return t.waiting > 0 })
 }
 
 // schedule sees to it that there is an event at the next dawn or dusk.
 func (c *circuits) schedule(now units.Time) {
-	if c.pending || c.waiting == 0 {
+	if c.pending {
 		return
 	}
 	c.pending = true
@@ -333,6 +361,7 @@ func (c *circuits) schedule(now units.Time) {
 // Handle implements des.Handler: a day begins or ends.
 func (c *circuits) Handle(ev des.Event) {
 	c.pending = false
+	x := &c.n.lanes[0]
 	days := len(c.tors) - 1
 	today := int(ev.At / c.period % units.Time(days))
 	for i := range c.tors {
@@ -344,13 +373,15 @@ func (c *circuits) Handle(ev des.Event) {
 				continue
 			}
 			if since := c.since(ev.At, v); c.up(since) {
-				c.wakeCircuit(ev.At, v)
+				x.wakeCircuit(ev.At, v)
 			} else if c.onPackets(since) {
-				c.wakeUplink(ev.At, t)
+				x.wakeUplink(ev.At, t)
 			}
 		}
 	}
-	c.schedule(ev.At)
+	if c.waits() {
+		c.schedule(ev.At)
+	}
 }
 
 // aroundCircuit is crossing for the way through the packet network.

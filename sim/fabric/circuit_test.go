@@ -318,13 +318,6 @@ func TestCircuitErrors(t *testing.T) {
 	if _, err := New(des.New(), Star(2, gig(25, us)), cfg, 1); err == nil {
 		t.Error("Circuits without any were accepted")
 	}
-	n, err := New(des.New(), RDCN(smallRDCN(2)), Default(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Divide(2); err == nil || !strings.Contains(err.Error(), "circuits") {
-		t.Errorf("a network with circuits was divided: %v", err)
-	}
 }
 
 func TestCircuitsDoNotAllocate(t *testing.T) {

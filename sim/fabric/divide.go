@@ -46,9 +46,14 @@ type Division struct {
 	pausesSent []uint32 // by port
 	pauses     []inlet  // by port, of pause frames
 
-	alarms []hostAlarm           // by host
-	within bool                  // a window is open
+	alarms  []hostAlarm    // by host
+	watches [][]pauseWatch // by switch, in the order of their times; nil without a watchdog
+	within  bool           // a window is open
+	stirred bool           // an event of the engine made something due at a port at once
+
+	most   units.Time            // of windows, see Within
 	single func(units.Time) bool // see SingleInstants
+	rhythm units.Time            // see EndEvery
 	wakes  units.Time            // before which alarms go off: the end, or an instant before
 }
 
@@ -63,8 +68,9 @@ type news struct {
 }
 
 // Divide makes a new network, without endpoints yet, run by windows, with a number of
-// lanes. The error says what in the network prevents it: a link without delay,
-// failures, a watchdog, P4 programs, or circuits.
+// lanes. Failures, and dawn and dusk of circuits, are events of the engine; a Stage and
+// the watchdog belong to their switch. The error says what in the network prevents it: a
+// link without delay, a switch of too many ports, or a Stage that switches share.
 func (n *Network) Divide(lanes int) error {
 	window := n.Lookahead()
 	switch {
@@ -74,26 +80,19 @@ func (n *Network) Divide(lanes int) error {
 		return fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
 	case slices.ContainsFunc(n.nodes, func(v nodeState) bool { return v.count > maxDegree }):
 		return fmt.Errorf("fabric: a switch of more than %d ports: a network that has one can't be divided", maxDegree)
-	case n.circuits != nil:
-		return fmt.Errorf("fabric: circuits: they change for many nodes at a time, for which the network must be one")
-	case n.failing:
-		return fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
-	}
-	for i := range n.kinds {
-		if n.kinds[i].stage != nil {
-			return fmt.Errorf("fabric: a switch with a Stage: a network that has one can't be divided")
-		}
-		if n.kinds[i].watched != 0 {
-			return fmt.Errorf("fabric: a PFC watchdog: a network that has one can't be divided")
-		}
+	case n.cfg.Switch.Stage != nil && len(n.switches)-len(n.cfg.Switches) > 1:
+		return fmt.Errorf("fabric: a Stage of several switches, which a network that is divided may run at a time: give each its own in Switches")
 	}
 	d := &Division{
-		n: n, window: window, alarms: make([]hostAlarm, len(n.hosts)),
+		n: n, window: window, most: window, alarms: make([]hostAlarm, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
 	for i := range d.next {
 		d.next[i] = units.Never
+	}
+	if slices.ContainsFunc(n.kinds, func(k kind) bool { return k.watched != 0 }) {
+		d.watches = make([][]pauseWatch, len(n.switches))
 	}
 	for i := range d.due {
 		d.due[i] = units.Never
@@ -190,11 +189,19 @@ func (d *Division) Split(i, shares int) int {
 // whoever has to end a run at the very instant of something at a host.
 func (d *Division) SingleInstants(f func(start units.Time) bool) { d.single = f }
 
+// EndEvery has windows end at the latest with each multiple of a span, before alarms of
+// that time: for whoever acts then on what hosts did before.
+func (d *Division) EndEvery(span units.Time) { d.rhythm = span }
+
+// Within has windows last no longer than a span, at least 0: for whoever acts that long
+// after something at a host. Windows of a span of 0 last an instant.
+func (d *Division) Within(span units.Time) { d.most = min(d.window, span) }
+
 // nextDue is when something is due, between windows, or units.Never.
 func (d *Division) nextDue() units.Time {
 	least := units.Never
-	d.n.lanes[0].publish()
 	for i := range d.n.lanes {
+		d.n.lanes[i].publish()
 		least = min(least, d.n.lanes[i].least)
 	}
 	return least
@@ -203,18 +210,26 @@ func (d *Division) nextDue() units.Time {
 // Begin begins the window that starts with what is due next at a node, if that is no
 // later than the engine's next event and until.
 func (d *Division) Begin(until units.Time) bool {
+	start := d.nextDue()
+	if c := d.n.circuits; c != nil && start != units.Never {
+		c.schedule(start)
+	}
 	outside := d.n.eng.Next()
 	limit := min(until, outside)
-	start := d.nextDue()
-	if start > limit || start == units.Never || outside == limit && d.end > limit {
+	if start > limit || start == units.Never || outside == limit && d.end > limit && !d.stirred {
 		return false
 	}
-	end := start + d.window
+	d.stirred = false
+	if d.rhythm > 0 {
+		outside = min(outside, (start/d.rhythm+1)*d.rhythm)
+		limit = min(limit, outside)
+	}
+	end := start + d.most
 	if limit != units.Never {
 		end = min(end, limit+1)
 	}
 	wakes := end
-	if d.single != nil && d.single(start) {
+	if d.most == 0 || d.single != nil && d.single(start) {
 		if end = start + 1; d.end < end {
 			wakes = start // arrivals first, and their consequences
 		} else {
@@ -238,6 +253,7 @@ func (d *Division) Begin(until units.Time) bool {
 // window's end.
 func (d *Division) End() {
 	d.within = false
+	d.n.lanes[0].due = nil // see setAlarm
 	d.n.eng.Advance(max(d.n.eng.Now(), d.end-1))
 	if d.n.settle != nil {
 		d.n.settle()
@@ -323,7 +339,7 @@ func (x *Lane) publish() {
 		l := &n.ports[w.port]
 		l.flags &^= told
 		d.told[d.parity][l.peer] = tally{l.onWire, d.pausesSent[w.port]}
-		mail := &d.mail[d.parity][n.inlets[l.peer].node]
+		mail := &d.mail[d.parity][l.wire.node]
 		for {
 			old := mail.Load()
 			if old <= int64(w.arrival) || mail.CompareAndSwap(old, int64(w.arrival)) {
@@ -444,8 +460,28 @@ func (a *agenda) popOf(b uint, first, next uint16) uint32 {
 	return uint32(best)
 }
 
-// setAlarm sets when a port may send.
-func (x *Lane) setAlarm(at uint32, t units.Time) { x.set(x.n.alarm(at, at-x.first), t) }
+// setAlarm sets when a port may send: one of the node that the lane runs, or of any
+// between windows.
+func (x *Lane) setAlarm(at uint32, t units.Time) {
+	if x.due == nil {
+		x.n.division.stir(at, t)
+		return
+	}
+	x.set(x.n.alarm(at, at-x.first), t)
+}
+
+// stir is setAlarm between windows.
+func (d *Division) stir(at uint32, t units.Time) {
+	n := d.n
+	node, x := n.inlets[at].node, &n.lanes[0]
+	v := &n.nodes[node]
+	i := n.alarm(at, at-v.first)
+	d.due[3*v.first+i] = t
+	d.set[d.sets[node]+i/64] |= 1 << (i % 64)
+	d.next[node] = min(d.next[node], t)
+	x.least = min(x.least, t)
+	d.stirred = d.stirred || t <= n.eng.Now()
+}
 
 // runSwitch runs a switch to the end of the window and returns when something is
 // due then.
@@ -469,14 +505,27 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			if i >= arrivals {
 				in := &n.inlets[v.first+i-arrivals]
 				if in.n < chunkEntries {
-					prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
+					prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
 				}
+			} else if q := &n.queues[(v.first+i/2)*n.prios]; q.count > 0 {
+				prefetch.Line(unsafe.Pointer(q.first()))
 			}
 		}
 	}
 	for {
 		i := x.pop()
+		if d.watches != nil && x.watchesBefore(v, i) {
+			if i != 0 {
+				x.file(i-1, x.due[i-1])
+			}
+			x.events++
+			x.takeWatch(node)
+			continue
+		}
 		if i == 0 {
+			if d.watches != nil && len(d.watches[v.index]) > 0 {
+				return min(x.later, d.watches[v.index][0].at)
+			}
 			return x.later
 		}
 		i--
@@ -493,11 +542,19 @@ func (x *Lane) runSwitch(node int32) units.Time {
 				x.set(i, next.at)
 				n.foreseeEntry(next)
 			}
+			if e.meta&severed != 0 {
+				x.lose(at, e)
+				continue
+			}
 			x.pass(now, sw, at, e)
 			continue
 		}
 		at := v.first + i/2
 		if i&1 == uint32(n.inlets[at].link&1^1) {
+			if n.circuits != nil {
+				x.torFree(now, at)
+				continue
+			}
 			x.wireFree(now, at)
 			continue
 		}
@@ -566,6 +623,10 @@ func (x *Lane) runHost(node int32) units.Time {
 				prefetch.Line(unsafe.Pointer(&r[0]))
 				prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
 			}
+		}
+		if e.meta&severed != 0 {
+			x.lose(at, e)
+			continue
 		}
 		x.deliver(now, v.index, e)
 	}

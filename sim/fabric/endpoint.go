@@ -84,6 +84,37 @@ func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	}
 }
 
+// HostEvents are events of a host's own under one of its alarms: they happen in the order
+// in which they were scheduled for an instant, one each time that the alarm goes off.
+type HostEvents struct {
+	net   *Network
+	host  int
+	alarm uint32
+	own   des.Own
+}
+
+// HostEvents returns those of a host under an alarm, which nothing else may set.
+func (n *Network) HostEvents(host int, alarm uint32) HostEvents {
+	return HostEvents{net: n, host: host, alarm: alarm}
+}
+
+// Schedule adds an event, at the host's now or later.
+func (e *HostEvents) Schedule(at units.Time, kind uint32, arg uint64) {
+	e.own.Schedule(at, kind, arg)
+	e.net.SetAlarm(e.host, e.alarm, at)
+}
+
+// Take returns an event of now, when the alarm goes off, if there is one.
+func (e *HostEvents) Take(now units.Time) (ev des.Event, ok bool) {
+	if ok = e.own.Next() == now; ok {
+		ev = e.own.Take()
+	}
+	if next := e.own.Next(); e.net.division != nil && next != units.Never {
+		e.net.SetAlarm(e.host, e.alarm, next)
+	}
+	return ev, ok
+}
+
 // OnSettle has f called, on the engine's goroutine, when a lane has something to
 // settle between hosts (Lane.Settle).
 func (n *Network) OnSettle(f func()) { n.settle = f }

@@ -1,6 +1,10 @@
 package fabric
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // entry is a packet on a link or in a queue: all of it that a switch reads, by
 // value, so that a hop touches no slab. Its slot of the slab is written when it
@@ -59,30 +63,38 @@ func (e *entry) prio() uint32   { return uint32(e.meta >> prioShift & 7) }
 func (e *entry) flags() Flags   { return Flags(e.meta >> flagsShift) }
 func (e *entry) tel() uint8     { return uint8(e.meta >> telShift) }
 
-// chunkEntries is how many entries a chunk holds: 15 and what is before them are
+// chunkEntries is how many entries a chunk holds: 15 and what is behind them are
 // eight cache lines.
 const chunkEntries = 15
 
-// chunk is a piece of a FIFO of entries.
+// chunk is a piece of a FIFO of entries. What names the next one shares a cache line
+// with the last entry, after which it is wanted.
 type chunk struct {
+	e    [chunkEntries]entry
 	next uint32 // the chunk after this one in the FIFO
 	id   uint32
 	_    [24]byte
-	e    [chunkEntries]entry
+}
+
+// at returns e[n]. Go's own index looks at the beginning of the chunk, lest c be nil:
+// a cache line that is mostly far away.
+func (c *chunk) at(n uint8) *entry {
+	return (*entry)(unsafe.Add(unsafe.Pointer(c), uintptr(n)*unsafe.Sizeof(entry{})))
 }
 
 // outlet is the end of a link's FIFO at which entries are put in.
 type outlet struct {
 	tail *chunk
-	n    uint8 // entries in tail; chunkEntries if there is no tail yet
+	node int32 // at the link's other end
+	n    uint8 // entries in tail; chunkEntries or, for pauses, anything if there is no tail yet
 }
 
 // put makes room for an entry behind all others. first is the other end's.
 func (o *outlet) put(x *Lane, first **chunk) *entry {
-	if o.n == chunkEntries {
+	if o.n == chunkEntries || o.tail == nil {
 		o.extend(x, first)
 	}
-	e := &o.tail.e[o.n]
+	e := o.tail.at(o.n)
 	o.n++
 	return e
 }
@@ -115,7 +127,7 @@ func (i *inlet) first(x *Lane) *entry {
 	if i.n == chunkEntries {
 		i.advance(x)
 	}
-	return &i.head.e[i.n]
+	return i.head.at(i.n)
 }
 
 // advance goes to the next chunk.
@@ -137,7 +149,7 @@ func (x *Lane) each(c *chunk, from uint8, entries uint32, f func(*entry)) {
 		if from == chunkEntries {
 			c, from = x.chunk(c.next), 0
 		}
-		f(&c.e[from])
+		f(c.at(from))
 		from++
 	}
 }
@@ -159,7 +171,7 @@ func (q *queue) push(x *Lane, e entry) {
 	if q.count == 0 || q.in >= chunkEntries {
 		q.extend(x)
 	}
-	q.tail.e[q.in] = e
+	*q.tail.at(q.in) = e
 	q.in++
 	q.count++
 }
@@ -176,7 +188,7 @@ func (q *queue) extend(x *Lane) {
 }
 
 // first returns the first entry. There is one.
-func (q *queue) first() *entry { return &q.head.e[q.out] }
+func (q *queue) first() *entry { return q.head.at(q.out) }
 
 // drop removes the first entry; what first returned may have become another's.
 func (q *queue) drop(x *Lane) {

@@ -222,9 +222,9 @@ func (n *Network) cutOff(at uint32, after units.Time) {
 	})
 }
 
-// lose counts a packet that was on the link from a port when that was cut.
+// lose counts a packet that was on the link to a port when that was cut.
 func (x *Lane) lose(at uint32, e entry) {
-	x.n.cold[at].lost++
+	x.n.cold[at].severed++
 	x.totals.Lost++
 	x.Free(e.handle())
 }

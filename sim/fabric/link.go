@@ -42,14 +42,11 @@ const (
 
 // coldPort is what packets rarely touch of a port.
 type coldPort struct {
-	rem         uint64                    // of units.Rate.SerializeRem
-	paused      [MaxPriorities]units.Time // so far, without the pause that lasts
-	pausedSince [MaxPriorities]units.Time
-	drops       [MaxPriorities]uint64
+	rem         uint64 // of units.Rate.SerializeRem
 	dropBytes   units.Bytes
-	marks       [MaxPriorities]uint64
 	pauseFrames uint64
-	lost        uint64
+	lost        uint64 // of the packets that this end sent, by faults
+	severed     uint64 // and those to this end that were on the link when it was cut
 	lossBelow   uint64 // of 2^53
 	loss, ecn   des.Stream
 
@@ -58,14 +55,25 @@ type coldPort struct {
 
 	down       bool
 	before     rateSpan
-	tripped    uint8            // priorities whose pause the watchdog ended
-	incasts    []incast         // by priority, where packets get EIN
-	incast     telemetry.Incast // the same where there is a report
+	tripped    uint8             // priorities whose pause the watchdog ended
+	watched    uint8             // priorities with a watch, in a divided network
+	incasts    []incast          // by priority, where packets get EIN
+	incast     *telemetry.Incast // the same where there is a report; nil before the first packet
 	trips      uint64
 	stormDrops uint64
 	notices    uint64
 	observe    func(now units.Time, queued units.Bytes) // where the port is observed
 }
+
+// coldQueue is what packets rarely touch of a priority at a port.
+type coldQueue struct {
+	paused       units.Time // so far, without the pause that lasts
+	pausedSince  units.Time
+	drops, marks uint64
+}
+
+// coldQueue returns that of a priority at a port.
+func (n *Network) coldQueue(at, prio uint32) *coldQueue { return &n.coldQueues[at*n.prios+prio] }
 
 // serialize returns how long a frame takes on the wire.
 func (n *Network) serialize(k *kind, at uint32, size int32) units.Time {
@@ -105,7 +113,7 @@ func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e entry) {
 	if o.n >= chunkEntries {
 		o.extend(x, &n.inlets[l.peer].head)
 	}
-	o.tail.e[o.n] = e
+	*o.tail.at(o.n) = e
 	o.n++
 	l.onWire++
 	if x.divided {

@@ -21,19 +21,21 @@ type Network struct {
 	eng  *des.Engine
 	slab *slab
 
-	ports    []port       // see port
-	inlets   []inlet      // by port
-	queues   []queue      // by port, then priority
-	holds    []hold       // what a port holds of the packets that entered by it, likewise; empty without PFC
-	cold     []coldPort   // by port
-	kinds    []kind       // see port.kind
-	reported []units.Rate // see record.kind
-	nodes    []nodeState
-	routes   []route  // by switch, then by leaf
-	groups   []group  // see route
-	members  []uint32 // ports; see group
-	hosts    []host
-	switches []switchState
+	ports      []port        // see port
+	inlets     []inlet       // by port
+	queues     []queue       // by port, then priority
+	holds      []hold        // what a port holds of the packets that entered by it, likewise; empty without PFC
+	cold       []coldPort    // by port
+	coldQueues []coldQueue   // by port, then priority
+	kinds      []kind        // see port.kind
+	reported   reportedRates // see record.kind
+	nodes      []nodeState
+	routes     []route // by switch, then by leaf
+	ways       ways
+	groups     []group  // see route
+	members    []uint32 // ports; see group
+	hosts      []host
+	switches   []switchState
 
 	prios   uint32
 	failing bool // there are Failures
@@ -53,6 +55,7 @@ type Network struct {
 	cfg      Config
 	portOf   []uint32   // by LinkID
 	leaves   []int32    // the switches that have hosts; an index of it is a leaf number
+	perPlane int        // how many of leaves a plane has
 	slow     []slowPath // by switch
 	query    uint64
 }
@@ -139,7 +142,7 @@ func (x *Lane) freeChunk(c *chunk) {
 }
 
 func (x *Lane) chunk(id uint32) *chunk {
-	return &x.n.slab.chunks[id>>chunkShift][id&(blockChunks-1)]
+	return (*chunk)(unsafe.Add(unsafe.Pointer(x.n.slab.chunks[id>>chunkShift]), uintptr(id&(blockChunks-1))*unsafe.Sizeof(chunk{})))
 }
 
 // dispatcher is Network without Handle in its exported methods. It handles the
@@ -192,13 +195,13 @@ func (d *fetcher) Next(kind uint32, arg uint64) {
 	switch kind {
 	case arriveEvent:
 		if in := &n.inlets[arg]; in.n < chunkEntries {
-			prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
+			prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
 		}
 	case freeEvent:
 		// Of several priorities it is mostly this one that is next.
 		prio := uint32(bits.Len8(n.ports[arg].active|1)) - 1
 		if q := &n.queues[uint32(arg)*n.prios+prio]; q.count > 0 {
-			prefetch.Line(unsafe.Pointer(&q.head.e[q.out]))
+			prefetch.Line(unsafe.Pointer(q.first()))
 		}
 	}
 }
@@ -217,7 +220,7 @@ func (n *Network) post(at units.Time, src uint32, node int32, kind uint32, arg u
 // The seed decides the choice of paths, ECN marks and losses. The topology must
 // not be changed afterwards.
 func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
-	n, err := newSwitches(e, topo, cfg, seed)
+	n, err := newSwitches(e, topo, cfg, seed, true)
 	if err != nil {
 		return nil, err
 	}
@@ -233,12 +236,13 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 // builds no routes. The error is a *BufferError, or wraps one, if a switch has not the
 // memory for the headroom of its ports.
 func Check(topo *Topology, cfg Config) error {
-	_, err := newSwitches(des.New(), topo, cfg, 0)
+	_, err := newSwitches(des.New(), topo, cfg, 0, false)
 	return err
 }
 
-// newSwitches returns a network that has links and switches and as yet no routes.
-func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
+// newSwitches returns a network that has links and switches and as yet no routes. One that
+// is not to run has no queues, nor what is rarely touched of ports: most of its memory.
+func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64, run bool) (*Network, error) {
 	if err := topo.Validate(); err != nil {
 		return nil, fmt.Errorf("fabric: topology: %w", err)
 	}
@@ -253,8 +257,6 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		prios:    uint32(cfg.Priorities),
 		ports:    hugepages.Slice[port](topo.Links()),
 		inlets:   hugepages.Slice[inlet](topo.Links()),
-		cold:     hugepages.Slice[coldPort](topo.Links()),
-		queues:   hugepages.Slice[queue](topo.Links() * cfg.Priorities),
 		portOf:   make([]uint32, topo.Links()),
 		nodes:    make([]nodeState, len(topo.nodes)),
 		hosts:    make([]host, topo.Hosts()),
@@ -265,6 +267,11 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		failing:  len(cfg.Failures) > 0,
 	}
 	n.lanes[0].n = n
+	if run {
+		n.cold = hugepages.Slice[coldPort](topo.Links())
+		n.coldQueues = hugepages.Slice[coldQueue](topo.Links() * cfg.Priorities)
+		n.queues = hugepages.Slice[queue](topo.Links() * cfg.Priorities)
+	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Switches)) {
 		if v, ok := topo.byName[name]; !ok || !topo.nodes[v].isSwitch {
 			return nil, fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology: its switches are %s", name, topo.span(topo.nodeOfSwitch()))
@@ -322,13 +329,30 @@ func (n *Network) buildPorts(seed uint64) error {
 	n.departs = n.eng.NewSources(len(n.ports))
 	n.arrivals = n.eng.NewSources(len(n.ports))
 	index := map[kindKey]uint16{}
+	// What a key is made of: most links are like the one before, of one direction or the other.
+	type parts struct {
+		link               Link
+		fromSwitch, toHost bool
+	}
+	var last [2]struct {
+		parts
+		kind  uint16
+		known bool
+	}
 	for i := range n.ports {
 		out := LinkID(i)
 		at := n.portOf[out]
 		from, to := n.topo.tail(out), n.topo.head(out)
 		n.ports[at].peer = n.portOf[out.Reverse()]
 		n.inlets[at].node, n.inlets[at].link = int32(from), out.Reverse()
-		key := kindKey{link: n.topo.Link(out)}
+		n.ports[at].wire = outlet{node: int32(to), n: chunkEntries}
+		like := &last[i&1]
+		these := parts{n.topo.Link(out), n.topo.nodes[from].isSwitch, !n.topo.nodes[to].isSwitch}
+		if like.known && like.parts == these {
+			n.ports[at].kind = like.kind
+			continue
+		}
+		key := kindKey{link: these.link}
 		if n.topo.nodes[from].isSwitch {
 			key.from = n.switchConfig(from)
 		} else {
@@ -348,8 +372,8 @@ func (n *Network) buildPorts(seed uint64) error {
 			index[key] = k
 			n.kinds = append(n.kinds, newKind(&n.cfg, &key))
 		}
-		n.ports[at].kind, n.ports[at].wire.n = k, chunkEntries
-		n.cold[at].pauses.n = chunkEntries
+		n.ports[at].kind = k
+		like.parts, like.kind, like.known = these, k, len(n.cfg.Switches) == 0
 	}
 	for i, v := range n.topo.hosts {
 		at := n.nodes[v].first
@@ -378,6 +402,9 @@ func (n *Network) buildFaults(seed uint64) error {
 				return fmt.Errorf("in Faults: %w", err)
 			}
 			first, last = l, l
+		}
+		if n.cold == nil {
+			continue
 		}
 		for l := first; l <= last; l++ {
 			at := n.portOf[l]
@@ -417,7 +444,7 @@ func (n *Network) buildSwitches(seed uint64) error {
 		for j, out := range v.ports {
 			at := sw.ports + uint32(j)
 			k := &n.kinds[n.ports[at].kind]
-			if k.random {
+			if k.random && n.cold != nil {
 				n.cold[at].ecn = des.NewStream(seed, "ecn/"+n.topo.LinkName(out))
 			}
 			if k.lossless != 0 {
@@ -435,6 +462,7 @@ func (n *Network) buildSwitches(seed uint64) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("fabric: %w", errors.Join(errs...))
 	}
+	n.perPlane = len(n.leaves) / n.topo.Planes()
 	if len(n.leaves) > math.MaxUint16 {
 		return fmt.Errorf("fabric: %d switches have hosts: let %d at most", len(n.leaves), math.MaxUint16)
 	}
@@ -463,7 +491,7 @@ func (n *Network) LineRate(host int) units.Rate {
 //
 // If the wire is still taken, by a packet or a pause frame of the host's own, the
 // packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
-// less, a Dst that is no host, or a Priority that is not configured.
+// less, a Dst that is no host or of another plane, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	return n.lanes[0].Transmit(now, host, h)
 }
@@ -472,8 +500,8 @@ func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time)
 func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	n := x.n
 	p := n.packet(h)
-	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed {
-		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed or with Size %d, Dst %d of %d hosts, Priority %d of %d",
+	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed || n.topo.planes > 1 && !n.Joined(host, int(p.Dst)) {
+		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed, to another plane or with Size %d, Dst %d of %d hosts, Priority %d of %d",
 			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
 	}
 	at := n.hosts[host].port
@@ -482,6 +510,9 @@ func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], newEntry(h, p, n.hosts[p.Dst].leaf))
 	return l.busyUntil
 }
+
+// Joined reports whether two hosts are of one plane: others have no path between them.
+func (n *Network) Joined(a, b int) bool { return n.topo.Plane(a) == n.topo.Plane(b) }
 
 // arrive takes the packet that is first on the link to a port to its next port, or
 // to the endpoint.
@@ -494,7 +525,7 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 		n.post(in.first(x).at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
 	}
 	if e.meta&severed != 0 {
-		x.lose(n.ports[at].peer, e)
+		x.lose(at, e)
 		return
 	}
 	v := &n.nodes[in.node]

@@ -23,12 +23,16 @@ func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
 // crossing returns how long a packet takes from the first bit out of a port to the
 // last bit out of its link, and through the switch that leads to.
 func (n *Network) crossing(at uint32, size units.Bytes) units.Time {
-	k := &n.kinds[n.ports[at].kind]
-	t := k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
+	t := n.kinds[n.ports[at].kind].crossing(size)
 	if n.ports[at].flags&voqPort != 0 {
 		t = max(t, n.aroundCircuit(at, size))
 	}
 	return t
+}
+
+// crossing is the same for ports of a kind that have no circuit.
+func (k *kind) crossing(size units.Bytes) units.Time {
+	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
 }
 
 // slowPath is what is known of the slowest way from a switch to the leaf, and for
@@ -50,12 +54,8 @@ func (n *Network) inside(sw int32, leaf int32, size units.Bytes) units.Time {
 	}
 	var slowest units.Time
 	r := n.routes[s.routes+uint32(leaf)]
-	links := []uint32{uint32(r &^ direct)}
-	if r&direct == 0 {
-		g := n.groups[r]
-		links = n.members[g.first : g.first+g.count]
-	}
-	for _, l := range links {
+	for _, l := range n.starts(r) {
+		l += s.ports
 		slowest = max(slowest, n.crossing(l, size)+n.inside(n.nodes[n.inlets[n.ports[l].peer].node].index, leaf, size))
 	}
 	*known = slowPath{n.query, slowest}
@@ -73,8 +73,12 @@ func (n *Network) BaseDelay(src, dst int, size units.Bytes) units.Time {
 	if a.leaf < 0 {
 		return t
 	}
+	t += n.crossing(b.down, size)
+	if way := n.ways.between(a.leaf, b.leaf); way != differ {
+		return t + n.along(way, size)
+	}
 	n.query++
-	return t + n.inside(n.leaves[a.leaf], b.leaf, size) + n.crossing(b.down, size)
+	return t + n.inside(n.leaves[a.leaf], b.leaf, size)
 }
 
 // BaseRTT returns BaseDelay of a data packet one way and of its acknowledgement
@@ -96,22 +100,11 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 		e.src.add(int32(i), n.crossing(h.port, data)+n.crossing(h.down, ack))
 		e.dst.add(int32(i), n.crossing(h.down, data)+n.crossing(h.port, ack))
 	}
-	there := make([]units.Time, len(n.leaves)*len(n.leaves))
-	back := make([]units.Time, len(there))
-	for to := range n.leaves {
-		n.query++
-		for from, sw := range n.leaves {
-			there[from*len(n.leaves)+to] = n.inside(sw, int32(to), data)
-		}
-		n.query++
-		for from, sw := range n.leaves {
-			back[to*len(n.leaves)+from] = n.inside(sw, int32(to), ack)
-		}
-	}
+	between := n.roundTrips(data, ack)
 	var longest units.Time
 	for a := range ends {
-		for b := range ends {
-			t := there[a*len(ends)+b] + back[a*len(ends)+b]
+		for b := a / n.perPlane * n.perPlane; b < (a/n.perPlane+1)*n.perPlane; b++ {
+			t := between(a, b)
 			for _, s := range ends[a].src.two {
 				for _, d := range ends[b].dst.two {
 					if s.t > 0 && d.t > 0 && s.host != d.host {
@@ -122,6 +115,37 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 		}
 	}
 	return longest
+}
+
+// roundTrips returns how long data from one leaf to another and the acknowledgement back
+// take, by the two.
+func (n *Network) roundTrips(data, ack units.Bytes) func(from, to int) units.Time {
+	leaves := n.perPlane
+	if !n.ways.differ {
+		there, back := make([]units.Time, len(n.ways.list)), make([]units.Time, len(n.ways.list))
+		for i := range there {
+			there[i], back[i] = n.along(uint16(i), data), n.along(uint16(i), ack)
+		}
+		of := n.ways.of
+		return func(from, to int) units.Time {
+			from, to = from%leaves, to%leaves
+			return there[of[from*leaves+to]] + back[of[to*leaves+from]]
+		}
+	}
+	there := make([]units.Time, len(n.leaves)*leaves)
+	back := make([]units.Time, len(there))
+	for to := range n.leaves {
+		plane := to / leaves * leaves
+		n.query++
+		for i, sw := range n.leaves[plane : plane+leaves] {
+			there[(plane+i)*leaves+to%leaves] = n.inside(sw, int32(to), data)
+		}
+		n.query++
+		for i, sw := range n.leaves[plane : plane+leaves] {
+			back[to*leaves+i] = n.inside(sw, int32(to), ack)
+		}
+	}
+	return func(from, to int) units.Time { return there[from*leaves+to%leaves] + back[from*leaves+to%leaves] }
 }
 
 // slowTwo keeps the two hosts of the largest times.

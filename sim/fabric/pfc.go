@@ -26,7 +26,7 @@ const (
 // buildHolds sets the headroom of a port and returns its sum.
 func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 	if n.holds == nil {
-		n.holds = hugepages.Slice[hold](len(n.queues))
+		n.holds = hugepages.Slice[hold](len(n.ports) * n.cfg.Priorities)
 	}
 	for i := range n.cfg.Priorities {
 		if pfc := cfg.Classes[i].PFC; pfc.Lossless {
@@ -152,9 +152,9 @@ func (n *Network) MaxFrame() units.Bytes { return n.cfg.MaxFrame }
 
 // PausePeer sends a pause frame from a host: from when it arrives, the other end of the
 // link starts no packets of the priorities whose bit is set in mask, and again those of
-// the others. Undivided networks only.
-func (n *Network) PausePeer(now units.Time, host int, mask uint8) {
-	n.lanes[0].assert(now, n.hosts[host].port, mask)
+// the others.
+func (x *Lane) PausePeer(now units.Time, host int, mask uint8) {
+	x.assert(now, x.n.hosts[host].port, mask)
 }
 
 // pauseArrives takes a pause frame that has come to a port.
@@ -174,14 +174,14 @@ func (x *Lane) pauseArrives(now units.Time, at uint32, mask uint8) {
 // setPaused changes which priorities a port may send.
 func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
 	n := x.n
-	l, c := &n.ports[at], &n.cold[at]
+	l := &n.ports[at]
 	fresh := mask &^ l.paused
 	for m := l.paused ^ mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros8(m)
-		if mask&(1<<i) != 0 {
-			c.pausedSince[i] = now
+		i := uint32(bits.TrailingZeros8(m))
+		if q := n.coldQueue(at, i); mask&(1<<i) != 0 {
+			q.pausedSince = now
 		} else {
-			c.paused[i] += now - c.pausedSince[i]
+			q.paused += now - q.pausedSince
 		}
 	}
 	l.paused = mask
@@ -192,7 +192,7 @@ func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
 		return
 	}
 	if fresh != 0 {
-		n.watch(now, l, at, fresh)
+		x.watch(now, l, at, fresh)
 	}
 	if l.flags&freePending == 0 && l.active&^mask != 0 {
 		x.wake(now, l, at)

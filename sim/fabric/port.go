@@ -48,9 +48,8 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 		fits = sw.admit(&k.class[prio], q, int64(e.size()))
 	}
 	if !fits {
-		c := &n.cold[out]
-		c.drops[prio]++
-		c.dropBytes += units.Bytes(e.size())
+		n.coldQueue(out, prio).drops++
+		n.cold[out].dropBytes += units.Bytes(e.size())
 		x.totals.Dropped++
 		x.Free(e.handle())
 		return
@@ -208,7 +207,7 @@ func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 	if queue <= c.kmax && n.cold[at].ecn.Float64() >= float64(c.pmax*float64(queue-c.kmin))/float64(c.kmax-c.kmin) {
 		return false
 	}
-	n.cold[at].marks[prio&7]++
+	n.coldQueue(at, prio).marks++
 	return true
 }
 
@@ -227,7 +226,7 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behi
 		return e
 	}
 	r := &x.n.slab.recordsOf(e.handle())[i&7]
-	r.time, r.txBytes, r.qlen, r.kind = now, l.txBytes, behind, l.kind
+	r.time, r.txBytes, r.qlen, r.kind = now, l.txBytes, behind, uint32(l.kind)
 	if k.report != nil {
 		h := k.report.hop(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: k.rate}, x.n.queues[at*x.n.prios+e.prio()].count)
 		r.time, r.txBytes, r.qlen = h.Time, int64(h.TxBytes), int32(h.QLen)

@@ -96,16 +96,20 @@ func TestParallelLinksAreUsed(t *testing.T) {
 	even(t, "down", down, 6)
 }
 
-func TestRoutesAreSharedByLeaves(t *testing.T) {
+func TestRoutesAreShared(t *testing.T) {
 	l := gig(100, 0)
 	n, err := New(des.New(), FatTree(8, 1, l, l, l), Default(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A tor and an aggregation switch have one group each, their uplinks; a core
-	// switch has none.
-	if want := 32 + 32; len(n.groups) != want {
-		t.Errorf("%d groups, want %d", len(n.groups), want)
+	// Tors and aggregation switches have one group, their uplinks, which are those four
+	// ports of each that follow the links down; a core switch has none.
+	if len(n.groups) != 1 {
+		t.Errorf("%d groups, want 1", len(n.groups))
+	}
+	// Of rows tors have one, the aggregation switches of each of eight pods, and core switches.
+	if got, want := len(n.routes), (1+8+1)*32; got != want {
+		t.Errorf("%d routes, want %d", got, want)
 	}
 }
 

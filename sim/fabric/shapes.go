@@ -67,26 +67,31 @@ func Chain(switches, hostsPerSwitch int, host, trunk Link) *Topology {
 type LeafSpineSpec struct {
 	Leaves, Spines, HostsPerLeaf int
 	Parallel                     int // links from a leaf to a spine; 0 means 1
+	Planes                       int // networks alike that share nothing; 0 means 1
 	Host, Trunk                  Link
 }
 
 // LeafSpine joins leaves tor0, tor1, ... by spines spine0, spine1, ...: each leaf
-// to each spine. Hosts are numbered leaf by leaf.
+// to each spine. Hosts are numbered leaf by leaf. With several planes there is all of it
+// once for each, numbered plane by plane.
 func LeafSpine(s LeafSpineSpec) *Topology {
 	t, ok := shape(number{"leaves", s.Leaves}, number{"spines", s.Spines}, number{"hosts per leaf", s.HostsPerLeaf},
-		number{"parallel links", s.Parallel + 1})
+		number{"parallel links", s.Parallel + 1}, number{"planes", s.Planes + 1})
 	if !ok {
 		return t
 	}
+	t.planes = max(1, s.Planes)
 	leaves := make([]Node, s.Leaves)
-	for i := range leaves {
-		leaves[i] = t.rack(fmt.Sprintf("tor%d", i), s.HostsPerLeaf, s.Host)
-	}
-	for i := range s.Spines {
-		spine := t.AddSwitch(fmt.Sprintf("spine%d", i))
-		for _, leaf := range leaves {
-			for range max(1, s.Parallel) {
-				t.Connect(leaf, spine, s.Trunk)
+	for plane := range t.planes {
+		for i := range leaves {
+			leaves[i] = t.rack(fmt.Sprintf("tor%d", plane*s.Leaves+i), s.HostsPerLeaf, s.Host)
+		}
+		for i := range s.Spines {
+			spine := t.AddSwitch(fmt.Sprintf("spine%d", plane*s.Spines+i))
+			for _, leaf := range leaves {
+				for range max(1, s.Parallel) {
+					t.Connect(leaf, spine, s.Trunk)
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package fabric
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluice-rdma/sluice/internal/hugepages"
 	"github.com/sluice-rdma/sluice/units"
@@ -61,11 +62,13 @@ type record struct {
 	time    units.Time
 	txBytes int64
 	qlen    int32
-	kind    uint16 // of the port, which has the rate; or from reportedBase on one of Network.reported
+	kind    uint32 // of the port, which has the rate; or from reportedBase on one of Network.reported
 }
 
+// packet returns a packet. Go's own index into a block looks at the block's beginning,
+// too, as in chunk.at.
 func (n *Network) packet(h Handle) *Packet {
-	return &n.slab.packets[h>>blockShift][h&(blockPackets-1)]
+	return (*Packet)(unsafe.Add(unsafe.Pointer(n.slab.packets[h>>blockShift]), uintptr(h&(blockPackets-1))*unsafe.Sizeof(Packet{})))
 }
 
 func (s *slab) recordsOf(h Handle) *records {

@@ -2,6 +2,9 @@ package fabric
 
 import (
 	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -51,7 +54,8 @@ type Departure struct {
 	Path     *telemetry.Stack
 	// Record is a further record, for which the packet grows by telemetry.PerHopBytes,
 	// if Recorded is set. Overflow says that there was no room for it. A network
-	// remembers 255 different rates that are no port's own.
+	// remembers every rate that is no port's own, and looks for it one by one: there
+	// should be few.
 	Record   telemetry.Hop
 	Recorded bool
 	Overflow bool
@@ -61,7 +65,38 @@ type Departure struct {
 
 // reportedBase is the number from which on record.kind means one of
 // Network.reported, not a kind.
-const reportedBase = math.MaxUint16 - 255
+const reportedBase = 1 << 16
+
+// reportedRates are those that stages have reported, beside the ports' own. Stages of
+// several lanes look them up at a time; their numbers, which depend on who was first,
+// are in no result.
+type reportedRates struct {
+	mu  sync.Mutex
+	all atomic.Pointer[[]units.Rate] // never changed, but replaced by a longer one
+}
+
+func (r *reportedRates) rates() []units.Rate {
+	if all := r.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// number returns the place of a rate, which is remembered if it is new.
+func (r *reportedRates) number(rate units.Rate) int {
+	if i := slices.Index(r.rates(), rate); i >= 0 {
+		return i
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := r.rates()
+	if i := slices.Index(have, rate); i >= 0 {
+		return i
+	}
+	all := append(slices.Clip(have), rate)
+	r.all.Store(&all)
+	return len(have)
+}
 
 // stage lets a switch's Stage see a packet, and sends what it leaves.
 func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behind int32, waited units.Time) {
@@ -85,9 +120,8 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	}
 	k.stage.Depart(d)
 	if d.Drop {
-		c := &n.cold[at]
-		c.drops[prio]++
-		c.dropBytes += units.Bytes(e.size())
+		n.coldQueue(at, prio).drops++
+		n.cold[at].dropBytes += units.Bytes(e.size())
 		x.totals.Dropped++
 		x.Free(e.handle())
 		return
@@ -96,7 +130,7 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 		n.cold[at].notices++
 	}
 	if d.Flags&^e.flags()&CE != 0 {
-		n.cold[at].marks[prio&7]++
+		n.coldQueue(at, prio).marks++
 	}
 	e.meta = e.meta&^(0xff<<flagsShift) | uint64(d.Flags)<<flagsShift
 	p.MaxDelay = d.MaxDelay
@@ -113,25 +147,17 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 }
 
 // reportedRate is what record.kind is for a rate that a stage reports.
-func (n *Network) reportedRate(k *kind, kind uint16, rate units.Rate) uint16 {
+func (n *Network) reportedRate(k *kind, kind uint16, rate units.Rate) uint32 {
 	if rate == k.rate {
-		return kind
+		return uint32(kind)
 	}
-	for i, r := range n.reported {
-		if r == rate {
-			return reportedBase + uint16(i)
-		}
-	}
-	if len(n.reported) < math.MaxUint16-reportedBase {
-		n.reported = append(n.reported, rate)
-	}
-	return reportedBase + uint16(len(n.reported)-1)
+	return reportedBase + uint32(n.reported.number(rate))
 }
 
 // rateOf is the rate that a record's kind represents.
-func (n *Network) rateOf(kind uint16) units.Rate {
+func (n *Network) rateOf(kind uint32) units.Rate {
 	if kind >= reportedBase {
-		return n.reported[kind-reportedBase]
+		return n.reported.rates()[kind-reportedBase]
 	}
 	return n.kinds[kind].rate
 }

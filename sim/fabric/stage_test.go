@@ -121,12 +121,19 @@ func TestWhatAStageSees(t *testing.T) {
 	}
 }
 
-func TestWhatTakesNoStage(t *testing.T) {
-	topo := Star(3, gig(100, units.Microsecond))
-	cfg := Default()
-	cfg.Switch.Stage = native{}
-	r := newRig(t, topo, cfg, 1)
-	if err := r.n.Divide(2); err == nil {
-		t.Error("a network with a stage was divided")
+// A stage is run by the lane that runs its switch, so two switches of a divided network
+// can't have the same.
+func TestStagesOfADividedNetwork(t *testing.T) {
+	for switches, want := range map[int]bool{1: true, 2: false} {
+		topo := Star(3, gig(100, units.Microsecond))
+		if switches == 2 {
+			topo = Dumbbell(2, 2, gig(100, units.Microsecond), gig(100, units.Microsecond))
+		}
+		cfg := Default()
+		cfg.Switch.Stage = native{}
+		r := newRig(t, topo, cfg, 1)
+		if err := r.n.Divide(2); (err == nil) != want {
+			t.Errorf("one stage for %d switches: %v", switches, err)
+		}
 	}
 }

@@ -112,16 +112,19 @@ func (p Port) Stats() PortStats {
 		MaxQueue:    units.Bytes(l.maxQueue),
 		DropBytes:   c.dropBytes,
 		EINMarks:    c.notices,
-		Lost:        c.lost,
-		Paused:      c.paused,
+		Lost:        c.lost + p.n.cold[l.peer].severed,
 		PauseFrames: c.pauseFrames,
 
 		WatchdogTrips: c.trips, WatchdogDrops: c.stormDrops,
-		DropsOf: c.drops, MarksOf: c.marks,
 	}
-	for i := range s.DropsOf {
-		s.Drops += s.DropsOf[i]
-		s.Marks += s.MarksOf[i]
+	for i := range p.n.prios {
+		q := p.n.coldQueue(p.at, i)
+		s.DropsOf[i], s.MarksOf[i], s.Paused[i] = q.drops, q.marks, q.paused
+		s.Drops += q.drops
+		s.Marks += q.marks
+		if l.paused&(1<<i) != 0 {
+			s.Paused[i] += now - q.pausedSince
+		}
 	}
 	// All that was sent, less what is yet to leave. One pass over the bytes
 	// rather than a sum of spans: exact up to a picosecond.
@@ -129,11 +132,6 @@ func (p Port) Stats() PortStats {
 		(pauseFrame+units.Bytes(k.framing))*units.Bytes(c.pauseFrames-c.before.pauses)
 	s.Busy, _ = k.rate.SerializeRem(wire, 0)
 	s.Busy = max(0, c.before.busy+s.Busy-max(0, l.busyUntil-now))
-	for i := range s.Paused {
-		if l.paused&(1<<i) != 0 {
-			s.Paused[i] += now - c.pausedSince[i]
-		}
-	}
 	return s
 }
 

@@ -73,10 +73,10 @@ type Topology struct {
 	nodes  []node
 	edges  []edge
 	byName map[string]Node
-	byLink map[string]LinkID
 	hosts  []Node
 	errs   []error
 	rdcn   *rdcn // nil without circuits
+	planes int   // 0 is 1, too: see Planes
 }
 
 type node struct {
@@ -84,12 +84,15 @@ type node struct {
 	isSwitch bool
 	index    int32    // among the hosts, or among the switches
 	ports    []LinkID // outgoing, in the order they were connected
+	// Whether some port leads to an earlier node than the one before it: else what the last
+	// leads to bounds all.
+	scattered bool
 }
 
 type edge struct {
 	a, b Node
 	Link
-	ordinal int // 1 for the first link between a and b, 2 for the next
+	ordinal int32 // 1 for the first link between a and b, 2 for the next
 }
 
 // AddHost adds a host. Its index among the hosts is the number of hosts added
@@ -107,7 +110,7 @@ func (t *Topology) AddSwitch(name string) Node {
 
 func (t *Topology) add(v node) Node {
 	if t.byName == nil {
-		t.byName, t.byLink = map[string]Node{}, map[string]LinkID{}
+		t.byName = map[string]Node{}
 	}
 	id := Node(len(t.nodes))
 	if v.name == "" || strings.Contains(v.name, "->") || strings.ContainsAny(v.name, "# \t\n") {
@@ -130,18 +133,42 @@ func (t *Topology) Connect(a, b Node, l Link) LinkID {
 		return -1
 	}
 	id := LinkID(2 * len(t.edges))
-	e := edge{a: a, b: b, Link: l, ordinal: 1}
-	for _, p := range t.nodes[a].ports {
-		if t.head(p) == b {
-			e.ordinal++
+	e := edge{a: a, b: b, Link: l, ordinal: t.ordinal(a, b)}
+	t.edges = append(t.edges, e)
+	t.attach(a, id)
+	t.attach(b, id.Reverse())
+	return id
+}
+
+// ordinal returns the number that the next link between two nodes has among those.
+// Nodes are mostly joined in order, so that few links are looked at.
+func (t *Topology) ordinal(a, b Node) int32 {
+	n := int32(1)
+	if t.mayLead(a, b) && t.mayLead(b, a) {
+		for _, p := range t.nodes[a].ports {
+			if t.head(p) == b {
+				n++
+			}
 		}
 	}
-	t.edges = append(t.edges, e)
-	t.nodes[a].ports = append(t.nodes[a].ports, id)
-	t.nodes[b].ports = append(t.nodes[b].ports, id.Reverse())
-	t.byLink[t.LinkName(id)] = id
-	t.byLink[t.LinkName(id.Reverse())] = id.Reverse()
-	return id
+	return n
+}
+
+// mayLead reports whether a link from a to b is possible, by what the last one from a
+// leads to.
+func (t *Topology) mayLead(a, b Node) bool {
+	v := &t.nodes[a]
+	k := len(v.ports)
+	return k > 0 && (v.scattered || t.head(v.ports[k-1]) >= b)
+}
+
+// attach adds a port to a node.
+func (t *Topology) attach(v Node, l LinkID) {
+	n := &t.nodes[v]
+	if k := len(n.ports); k > 0 && t.head(n.ports[k-1]) > t.head(l) {
+		n.scattered = true
+	}
+	n.ports = append(n.ports, l)
 }
 
 // tail and head are the nodes that a direction of a link leaves and reaches.
@@ -154,6 +181,13 @@ func (t *Topology) head(l LinkID) Node {
 		return e.a
 	}
 }
+
+// Planes is how many networks alike, which share no node and no link, the topology is: 1
+// but for a LeafSpine of several planes. Nodes are numbered plane by plane.
+func (t *Topology) Planes() int { return max(1, t.planes) }
+
+// Plane returns the plane of a host.
+func (t *Topology) Plane(host int) int { return host / (len(t.hosts) / t.Planes()) }
 
 // Hosts counts the hosts.
 func (t *Topology) Hosts() int { return len(t.hosts) }
@@ -202,14 +236,19 @@ func (t *Topology) SwitchNames() []string {
 
 // FindLink returns the direction of that name, such as "tor0->h3".
 func (t *Topology) FindLink(name string) (LinkID, error) {
-	if l, ok := t.byLink[name]; ok {
-		return l, nil
-	}
 	from, to, ok := strings.Cut(name, "->")
 	if !ok {
 		return 0, fmt.Errorf("%q is no name of a link: write it as tor0->h3", name)
 	}
 	to, _, _ = strings.Cut(to, "#")
+	if v, ok := t.byName[from]; ok {
+		w := t.byName[to]
+		for _, l := range t.nodes[v].ports {
+			if t.head(l) == w && t.LinkName(l) == name {
+				return l, nil
+			}
+		}
+	}
 	for _, end := range []string{from, to} {
 		if _, ok := t.byName[end]; !ok {
 			return 0, fmt.Errorf("there is no link %q: no node is named %q", name, end)
@@ -258,7 +297,11 @@ func (t *Topology) Validate() error {
 		errs = append(errs, errors.New(there+": a network needs two or more"))
 	}
 	for i := range t.edges {
-		e, name := &t.edges[i], t.LinkName(LinkID(2*i))
+		e := &t.edges[i]
+		if e.a != e.b && e.Rate > 0 && e.Delay >= 0 && e.Delay <= units.Second && e.Framing <= InfiniBand {
+			continue
+		}
+		name := t.LinkName(LinkID(2 * i))
 		if e.a == e.b {
 			errs = append(errs, fmt.Errorf("link %s leads from a node to itself", name))
 		}
@@ -286,12 +329,17 @@ func (t *Topology) Validate() error {
 // unreachable names a host that others can't reach. Hosts do not forward.
 func (t *Topology) unreachable(errs []error) []error {
 	seen := make([]bool, len(t.nodes))
-	queue := []Node{t.hosts[0]}
-	seen[t.hosts[0]] = true
+	queue := make([]Node, 0, len(t.nodes))
+	first := map[Node]bool{} // host of each plane
+	for p := range t.Planes() {
+		v := t.hosts[p*(len(t.hosts)/t.Planes())]
+		seen[v], first[v] = true, true
+		queue = append(queue, v)
+	}
 	for len(queue) > 0 {
 		v := queue[0]
 		queue = queue[1:]
-		if v != t.hosts[0] && !t.nodes[v].isSwitch {
+		if !t.nodes[v].isSwitch && !first[v] {
 			continue
 		}
 		for _, p := range t.nodes[v].ports {

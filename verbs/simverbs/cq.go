@@ -77,7 +77,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	if c.dev.nic.Overrun(c.num) {
 		return 0, verbs.Errorf("poll_cq", c.dev.name, verbs.ErrQueueFull, "the queue of %d completions has overrun; make it as large as the work that may be outstanding", c.cap)
 	}
-	c.n = c.dev.nic.PollCQ(w.engine.Now(), c.num, c.polled[:min(len(wc), pollBatch)])
+	c.n = c.dev.nic.PollCQ(c.dev.nic.Now(), c.num, c.polled[:min(len(wc), pollBatch)])
 	for i := range c.n {
 		e := &c.polled[i]
 		wc[i] = verbs.WC{
@@ -98,7 +98,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	}
 	if c.n == 0 && len(wc) > 0 && w.interactive {
 		// A loop that polls must not stop time.
-		if err := w.actors.Wait(w.engine.Now()+PollCost, nil); err != nil {
+		if err := w.actors.Wait(c.dev.nic.Now()+PollCost, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -113,7 +113,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	if c.gone {
 		return verbs.Errorf("req_notify_cq", c.dev.name, verbs.ErrClosed, "")
 	}
-	c.dev.nic.ReqNotify(c.dev.world.engine.Now(), c.num, solicitedOnly)
+	c.dev.nic.ReqNotify(c.dev.nic.Now(), c.num, solicitedOnly)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ
 	w := h.dev.world
 	until := h.dev.deadline(timeout)
 	for len(h.fired) == 0 {
-		if w.engine.Now() >= until {
+		if h.dev.nic.Now() >= until {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, verbs.ErrTimeout, "")
 		}
 		if err := w.actors.WaitContext(ctx, until, func() bool { return len(h.fired) > 0 }); err != nil {

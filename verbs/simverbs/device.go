@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/events"
@@ -39,9 +39,8 @@ type Device struct {
 
 	stamps bool // of sending
 
-	core *host.Core // nil for one that nothing else is on
-	src  des.Source
-	id   des.NodeID // for doorbells to come
+	core  *host.Core        // nil for one that nothing else is on
+	bells fabric.HostEvents // doorbells to come
 }
 
 // NIC returns the model behind the device.
@@ -123,7 +122,7 @@ func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.A
 		if e, ok := d.events.Take(); ok {
 			return e, nil
 		}
-		if d.world.engine.Now() >= until {
+		if d.nic.Now() >= until {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
 		}
 		if err := d.world.actors.WaitContext(ctx, until, d.events.Waiting); err != nil {
@@ -138,7 +137,7 @@ func (d *Device) deadline(timeout time.Duration) units.Time {
 	if timeout < 0 {
 		return units.Never
 	}
-	now, span := d.world.engine.Now(), units.FromDuration(timeout)
+	now, span := d.nic.Now(), units.FromDuration(timeout)
 	if span >= units.Never-now {
 		return units.Never
 	}
@@ -188,7 +187,7 @@ func (d *Device) NowPrecise() units.Time {
 	if d.world.interactive {
 		now = d.world.actors.Now()
 	} else {
-		now = d.world.engine.Now()
+		now = d.nic.Now()
 	}
 	if d.aheadAt == now {
 		return now + d.ahead
@@ -201,7 +200,7 @@ func (d *Device) NowPrecise() units.Time {
 // the device from events, the host clock alone moves on by the time of the read, and
 // is back with the simulation at the next event.
 func (d *Device) ReadClock() (uint64, error) {
-	now := d.world.engine.Now()
+	now := d.nic.Now()
 	if d.world.actors.Running() {
 		there := d.nic.RegisterRequest(now, now)
 		if err := d.world.actors.Wait(there, nil); err != nil {
@@ -261,6 +260,14 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 // sent from there are zeros.
 func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) {
 	return p.register(nil, length, access)
+}
+
+// RegPeer is RegPhantom for memory of the NIC's peer device, such as a GPU's (nicmodel.PeerConfig). It fails
+// where the NIC has none.
+func (p *PD) RegPeer(length uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.registered(access, func(nic *nicmodel.NIC) (nicmodel.Region, error) {
+		return nic.RegPeer(p.num, nil, length, access)
+	})
 }
 
 // RegMemory implements verbs.MemoryPD. Bytes are read as the packet that carries them is

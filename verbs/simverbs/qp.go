@@ -120,7 +120,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		return bad(verbs.ErrClosed, "")
 	}
 	nic := q.pd.dev.nic
-	now := q.pd.dev.world.engine.Now()
+	now := q.pd.dev.nic.Now()
 	from := nic.State(q.num)
 	if mask&verbs.AttrState == 0 {
 		return bad(verbs.ErrNotSupported, "the model changes attributes only together with the state")
@@ -328,7 +328,7 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to INIT first", s)
 	}
 	n, err := postRecv(d.nic.RecvQueue(q.num), q.object(), wrs, &q.sgl)
-	d.nic.Flush(d.world.engine.Now(), q.num)
+	d.nic.Flush(d.nic.Now(), q.num)
 	return n, err
 }
 
@@ -401,7 +401,7 @@ func (q *QP) ModifyRateLimit(a verbs.RateLimitAttr) error {
 	if q.gone {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrClosed, "")
 	}
-	if err := q.pd.dev.nic.ModifyRateLimit(q.pd.dev.world.engine.Now(), q.num, nicmodel.RateLimit{
+	if err := q.pd.dev.nic.ModifyRateLimit(q.pd.dev.nic.Now(), q.num, nicmodel.RateLimit{
 		Rate: units.Rate(a.Rate), MaxBurst: units.Bytes(a.MaxBurst), TypicalPacket: units.Bytes(a.TypicalSize),
 	}); err != nil {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%v", err)
@@ -475,6 +475,23 @@ func (q *QP) Close() error {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
 	q.pd.dev.nic.DestroyQP(q.num)
+	q.forget()
+	return nil
+}
+
+// CloseAt is Close, but the NIC answers what comes until a time. It is for simulators that
+// end both sides of a connection at once, of which one can know only later.
+func (q *QP) CloseAt(at units.Time) error {
+	if q.gone {
+		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
+	}
+	q.pd.dev.nic.CloseQP(q.num, at)
+	q.forget()
+	return nil
+}
+
+// forget counts a queue pair as gone.
+func (q *QP) forget() {
 	delete(q.pd.dev.qps, q.num)
 	q.pd.dev.events.Forget(verbs.AsyncEvent{QP: q})
 	q.gone = true
@@ -484,7 +501,6 @@ func (q *QP) Close() error {
 	if q.srq != nil {
 		q.srq.users--
 	}
-	return nil
 }
 
 // SRQ implements verbs.SRQ.

@@ -2,7 +2,7 @@ package simverbs
 
 import (
 	"github.com/sluice-rdma/sluice/internal/host"
-	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -19,7 +19,8 @@ import (
 // to themselves.
 func (d *Device) RunOn(core *host.Core) {
 	d.core = core
-	d.src, d.id = d.world.engine.NewSource(), d.world.engine.AddHandler(d)
+	d.bells = d.world.net.HostEvents(d.nic.Host(), nicmodel.AlarmThread)
+	d.nic.OnAlarm(nicmodel.AlarmThread, d.rung)
 }
 
 // StampSends makes queue pairs that are created from then on report when requests
@@ -31,29 +32,30 @@ func (d *Device) StampSends() {
 
 // setNow moves the host's clock on, within an event.
 func (d *Device) setNow(to units.Time) {
-	d.aheadAt = d.world.engine.Now()
+	d.aheadAt = d.nic.Now()
 	d.ahead = to - d.aheadAt
 }
 
 // ring writes the doorbell for the last count requests posted to q, when the thread
 // gets there.
 func (d *Device) ring(q *QP, count int) {
-	now := d.world.engine.Now()
+	now := d.nic.Now()
 	if d.core != nil && count > 0 {
 		at := d.core.Run(d.NowPrecise(), d.core.Config().Post)
 		d.setNow(at)
 		if at > now {
-			d.world.engine.Schedule(at, &d.src, d.id, 0, uint64(q.num)|uint64(count)<<32|uint64(q.resets)<<56)
+			d.bells.Schedule(at, 0, uint64(q.num)|uint64(count)<<32|uint64(q.resets)<<56)
 			return
 		}
 	}
 	d.nic.Ring(now, q.num, count)
 }
 
-// Handle implements des.Handler: a doorbell is written.
-func (d *Device) Handle(ev des.Event) {
+// rung is the time at which a doorbell is written.
+func (d *Device) rung(now units.Time) {
+	ev, ok := d.bells.Take(now)
 	q := d.qps[uint32(ev.Arg)]
-	if q == nil || q.resets != uint8(ev.Arg>>56) {
+	if !ok || q == nil || q.resets != uint8(ev.Arg>>56) {
 		return // destroyed or reset meanwhile
 	}
 	d.nic.Ring(ev.At, q.num, int(ev.Arg>>32&0xffffff))

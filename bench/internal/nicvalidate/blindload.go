@@ -25,7 +25,6 @@ type blindLoad struct {
 	signal   int  // requests a completion, of which the last has it
 	rounds   bool // a thread waits until all of its requests are over
 	both     bool // all post to all
-	instant  bool // threads take no time: what a request alone takes of them is in the depth of the pipelines (row L1)
 	mtu      ib.MTU
 	direct   bool
 	link     fabric.Link
@@ -110,8 +109,9 @@ func (l *blindLoad) measure(clock *host, ends []*loadEnd) (float64, error) {
 		verbs.Sleep(clock.dev, longer*flooded)
 		return float64(count()-before) / float64((longer * flooded).Microseconds()), nil
 	}
-	// Between two completions of one queue pair, as those of the others come in turns.
-	return l.between(clock, ends[0], count, func(n int, _ units.Time) bool { return n >= warmUps }, func(n int, _ units.Time) bool { return n >= counted })
+	// Between two completions of one queue pair, as those of the others come in turns; beyond those of the first window, which
+	// wait until all of it has been posted, and over several more, as completions are polled in bursts.
+	return l.between(clock, ends[0], count, func(n int, _ units.Time) bool { return n >= warmUps+l.first() }, func(n int, _ units.Time) bool { return n >= counted+4*l.first() })
 }
 
 // between counts from one call of an end's counted to another: from the first that is warm, by how many there have been
@@ -159,21 +159,30 @@ func (l *blindLoad) connect(a, b *loadEnd) (err error) {
 	if err != nil {
 		return err
 	}
+	a.add(qa, b.host)
+	if err := l.receive(b, qb, receives); err != nil || !l.both {
+		return err
+	}
+	b.add(qb, a.host)
+	return l.receive(a, qa, receives)
+}
+
+// receive posts receives for what comes over.
+func (l *blindLoad) receive(e *loadEnd, qp verbs.QP, receives int) error {
 	for range receives {
-		if _, err := qb.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(b.host.mr, 0, l.payload)}}}); err != nil {
+		if _, err := qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(e.host.mr, 0, l.payload)}}}); err != nil {
 			return err
 		}
-	}
-	a.add(qa, b.host)
-	if l.both {
-		b.add(qb, a.host)
 	}
 	return nil
 }
 
 // messages are no fewer than come over on a queue pair: those of the completions that are counted, and those
 // that are under way.
-func (l *blindLoad) messages() int { return 2 * ((warmUps+counted)*l.signal + l.window) }
+func (l *blindLoad) messages() int { return 2 * ((warmUps+counted+5*l.first())*l.signal + l.window) }
+
+// first is how many completions a queue pair's first window has.
+func (l *blindLoad) first() int { return l.window / l.signal }
 
 // loadEnd is a machine of a load.
 type loadEnd struct {
@@ -200,9 +209,6 @@ type loadFlow struct {
 
 func newLoadEnd(l *blindLoad, h *host) *loadEnd {
 	e := &loadEnd{l: l, host: h, pending: make([]int, l.threads), wcs: make([]verbs.WC, 64), threads: newThreads(h, l.threads)}
-	if l.instant {
-		e.threads.posting, e.threads.polling = 0, 0
-	}
 	h.polls = e.poll
 	return e
 }

@@ -80,16 +80,25 @@ reasons of its own. Rows that were far off are looked at first, and so leave the
 `)
 	before := firstFigures(results)
 	was := First()
+	third := map[string]bool{}
+	for _, b := range BlindRows() {
+		third[b.row.ID] = b.run.Collection == 3
+	}
 	for _, kind := range []string{"NICs", "PCIe"} {
 		for _, rows := range []struct {
 			name string
 			take func(*Row) bool
 		}{
 			{kind + ", all", func(r *Row) bool { return r.wasBlind(was) }},
+			{kind + ", all but fit", func(r *Row) bool { return r.wasBlind(was) && r.Class != Fit }},
+			{kind + ", third collection", func(r *Row) bool { return third[r.ID] && r.wasBlind(was) }},
 			{kind + ", still blind", func(r *Row) bool { return r.Class == Blind }},
 		} {
 			take := func(r *Row) bool { return r.kind() == kind && rows.take(r) }
 			first, now := rowErrors(before, take), rowErrors(results, take)
+			if len(now) == 0 {
+				continue
+			}
 			fmt.Fprintf(b, "| %s | %d | %s | %d | %s | %d |\n", rows.name, len(now), quantiles(first), over(first), quantiles(now), over(now))
 		}
 	}
@@ -102,9 +111,21 @@ What changes of the model and of the runs did to the NICs' rows of the first col
 | a link and a receive buffer that hold back, one memory for state, units for requests and answers | 8.4 / 29.9 / 80.0 / 198.6 % | 15 |
 | elements of READs under way in a memory of the receive side | 9.1 / 29.9 / 80.0 / 198.6 % | 15 |
 | threads that take time to post and to poll, rounds counted as wholes, swarms of 150 us | 8.1 / 26.2 / 46.8 / 131.0 % | 10 |
+| hosts' time in latencies, links that correct errors, the pipelines' depth without both and as a time | 8.2 / 23.1 / 48.0 / 132.3 % | 10 |
+| elements are read no further ahead than there is room for | 9.1 / 19.0 / 45.2 / 132.3 % | 9 |
+| elements of READs that wait for units or for PCIe displace others | 9.1 / 19.0 / 45.2 / 132.9 % | 9 |
+| memory for state of ConnectX-3, and its reads at a time, fitted to two of the rows | 8.2 / 15.2 / 32.5 / 53.0 % | 5 |
 
 The third did little here, since few of these rows have more READs under way at a time than the memory holds. A thread's times are of other sources
-(150 ns a post, 62 ns a completion that is polled); ping-pongs and single requests have none, as those are in the pipelines' depth, which is fitted to row L1.
+(150 ns a post, 62 ns a completion that is polled); ping-pongs and single requests had none until the fifth change, which took
+them out of the pipelines' depth (row L1). That made latencies of ConnectX-6 and -7 better and those of ConnectX-3 worse, and of all that ever
+were blind, with the second collection, the median went from 29.4 to 31.4 percent by it, to 28.0 by the sixth, and to 20.9 by the last; without the two rows
+that are fit it is 21.3. The seventh is of rows that are no blind ones (KS4). Latencies that were looked at for it have left the class, and with them went most
+of what was far off: the median of what is still blind says less than before.
+
+The third collection, 42 points of NICs that run, was taken down by someone who saw neither the model nor its results, its set-ups by someone else, and run once, after all of these
+changes. It is what the model predicts of NICs that it was not held against: a median error of 27 percent. It showed that counting began within the first window (nc-wr16k-q1 had
+618 Gbps over a link of 400); since that was mended the two rows are seen.
 `)
 	status := map[BlindStatus]map[string][]string{}
 	rows := BlindRows()

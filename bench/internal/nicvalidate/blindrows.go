@@ -60,23 +60,27 @@ type blindWhat struct {
 
 // blindRun is an entry of blindruns.yaml.
 type blindRun struct {
-	Rows     []string `yaml:"rows"`
-	Source   string   `yaml:"source"`
-	Conf     string   `yaml:"conf"`
-	Repeats  string   `yaml:"repeats"`  // the older row and point
-	Excluded string   `yaml:"excluded"` // the reason
-	Seen     string   `yaml:"seen"`     // why the rows are no longer blind
-	Run      string   `yaml:"run"`
-	Link     struct {
+	Rows   []string `yaml:"rows"`
+	Source string   `yaml:"source"`
+	// Collection is 3 for rows of the third collection, and 0 for those before it.
+	Collection int    `yaml:"collection"`
+	Conf       string `yaml:"conf"`
+	Repeats    string `yaml:"repeats"`  // the older row and point
+	Excluded   string `yaml:"excluded"` // the reason
+	Seen       string `yaml:"seen"`     // why the rows are no longer blind
+	Fit        string `yaml:"fit"`      // what was set from them
+	Run        string `yaml:"run"`
+	Link       struct {
 		Rate    units.Rate     `yaml:"rate"`
 		Framing fabric.Framing `yaml:"framing"`
 		Hops    int            `yaml:"hops"` // switches; 0 is a cable
 	} `yaml:"link"`
-	PCIe   []string `yaml:"pcie"`
-	MTU    int      `yaml:"mtu"`
-	Window int      `yaml:"window"`
-	Signal int      `yaml:"signal"`
-	Both   bool     `yaml:"both"`
+	PCIe    []string `yaml:"pcie"`
+	MTU     int      `yaml:"mtu"`
+	Threads int      `yaml:"threads"` // where the row does not say
+	Window  int      `yaml:"window"`
+	Signal  int      `yaml:"signal"`
+	Both    bool     `yaml:"both"`
 }
 
 //go:embed blind.yaml
@@ -239,7 +243,10 @@ func (b *BlindRow) published() Row {
 	if b.row.Kind == "pcie" {
 		r.Of = "pcie"
 	}
-	if b.run.Seen != "" {
+	switch {
+	case b.run.Fit != "":
+		r.Class = Fit
+	case b.run.Seen != "":
 		r.Class = Seen
 	}
 	return r
@@ -324,9 +331,9 @@ func (b *BlindRow) nics() ([]nicmodel.Config, error) {
 
 // link is one of the row's links. What switches there are beyond one are in its delay.
 func (b *BlindRow) link() fabric.Link {
-	l := fabric.Link{Rate: b.run.Link.Rate, Delay: cable, Framing: b.run.Link.Framing}
+	l := fabric.Link{Rate: b.run.Link.Rate, Delay: cable + correction(b.run.Link.Rate), Framing: b.run.Link.Framing}
 	if more := b.run.Link.Hops - 1; more > 0 {
-		l.Delay += units.Time(more) * (switchLatency + cable) / 2
+		l.Delay += units.Time(more) * (switchLatency + l.Delay) / 2
 	}
 	return l
 }
@@ -355,14 +362,16 @@ func (b *BlindRow) figure() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	op, ok := map[string]ib.WROpcode{"WRITE": ib.WRRDMAWrite, "READ": ib.WRRDMARead, "SEND": ib.WRSend, "FETCH_ADD": ib.WRAtomicFetchAndAdd}[w.Verb]
+	op, ok := map[string]ib.WROpcode{
+		"WRITE": ib.WRRDMAWrite, "READ": ib.WRRDMARead, "SEND": ib.WRSend, "FETCH_ADD": ib.WRAtomicFetchAndAdd, "CAS": ib.WRAtomicCmpAndSwp,
+	}[w.Verb]
 	service, known := map[string]ib.QPType{"RC": ib.RC, "UC": ib.UC}[w.Transport]
 	if !ok || !known {
 		return 0, fmt.Errorf("blind row %s: there is no way to measure %s %s", b.row.ID, w.Transport, w.Verb)
 	}
 	l := blindLoad{
 		service: service, op: op, payload: w.Bytes, inline: b.inline(), machines: max(2, w.Machines),
-		queues: w.QueuePairs, threads: max(1, w.Threads), window: cmp.Or(b.run.Window, w.Outstanding, w.Depth, perftestDepth),
+		queues: w.QueuePairs, threads: max(1, w.Threads, b.run.Threads), window: cmp.Or(b.run.Window, w.Outstanding, w.Depth, perftestDepth),
 		signal: max(1, b.run.Signal), both: b.run.Both, mtu: b.mtu(), direct: b.run.Link.Hops == 0, link: b.link(), nics: cfgs,
 	}
 	switch b.run.Run {
@@ -378,18 +387,19 @@ func (b *BlindRow) figure() (float64, error) {
 	case "rounds":
 		l.rounds = true
 	case "alone":
-		l.queues, l.window, l.instant = 1, 1, true
+		l.queues, l.window = 1, 1
 	default:
 		l.window = min(l.window, max(2, inFlight/(w.Bytes*w.QueuePairs)))
 		l.signal = min(l.signal, l.window)
 	}
 	rate, err := l.run()
+	unit, _ := b.unit() // parseBlind has looked
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("blind row %s: %w", b.row.ID, err)
 	case b.run.Run == "alone":
 		return 1 / rate, nil
-	case b.row.Unit != "Mops":
+	case unit != "M/s":
 		rate *= float64(w.Bytes) * 8 / 1000
 	}
 	return rate, nil

@@ -23,8 +23,8 @@ func TestBlindRows(t *testing.T) {
 		}
 	}
 	rows := BlindRows()
-	if len(rows) != 139 {
-		t.Errorf("%d blind rows, want the 139 that were taken down", len(rows))
+	if len(rows) != 218 {
+		t.Errorf("%d blind rows, want the 218 that were taken down", len(rows))
 	}
 	for i := range rows {
 		b := &rows[i]
@@ -54,6 +54,12 @@ func TestParseBlindRefuses(t *testing.T) {
 	if rows, err := parseBlind([]byte(row), []byte(run)); err != nil || len(rows) != 1 || rows[0].Status != Predicted {
 		t.Fatalf("%+v, %v", rows, err)
 	}
+	for said, want := range map[string]Class{"": Blind, "seen: why, ": Seen, "fit: what, ": Fit, "seen: why, fit: what, ": Fit} {
+		rows, err := parseBlind([]byte(row), []byte(strings.Replace(run, "run:", said+"run:", 1)))
+		if err != nil || rows[0].published().Class != want {
+			t.Errorf("%q: %v, %v, want %s", said, rows, err, want)
+		}
+	}
 	for name, c := range map[string][2]string{
 		"no run":           {row, ""},
 		"two runs":         {row, run + run},
@@ -74,6 +80,13 @@ func TestParseBlindRefuses(t *testing.T) {
 	rows, err := parseBlind([]byte(strings.Replace(row, "ConnectX-5", "ConnectX-2", 1)), []byte(run))
 	if err != nil || rows[0].Status != NoPreset {
 		t.Errorf("a device without a preset: %+v, %v", rows, err)
+	}
+	rows, err = parseBlind([]byte(strings.Replace(row, "value: 1, unit: Mops", "value: 2000, unit: ops/ms, converted: {value: 2, unit: Mops}", 1)), []byte(run))
+	if err != nil || rows[0].value() != 2 {
+		t.Fatalf("a converted figure: %+v, %v", rows, err)
+	}
+	if unit, err := rows[0].unit(); err != nil || unit != "M/s" {
+		t.Errorf("its unit is %q, %v", unit, err)
 	}
 }
 
@@ -137,6 +150,23 @@ func TestBlindLoad(t *testing.T) {
 	for _, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMARead} {
 		if v := run(func(l *blindLoad) { l.op, l.payload = op, 64<<10 }); v <= 0.5*most/16 || v > most/16 {
 			t.Errorf("%v: %v M/s; the link carries %v", op, v, most/16)
+		}
+	}
+	// The first completions wait until a thread has posted a whole window, and are then polled one right after the other.
+	for name, change := range map[string]func(l *blindLoad){
+		"one way": func(l *blindLoad) { l.queues, l.threads, l.window, l.payload = 1, 1, 128, 8<<10 },
+		"sends both ways": func(l *blindLoad) {
+			l.queues, l.threads, l.window, l.payload, l.op, l.both = 1, 1, 64, 64<<10, ib.WRSend, true
+		},
+	} {
+		l := base
+		change(&l)
+		carried := 100e3 / 8 / float64(l.payload)
+		if l.both {
+			carried *= 2
+		}
+		if v, err := l.run(); err != nil || v <= 0.8*carried || v > carried {
+			t.Errorf("%s: %v M/s (%v); the link carries %v", name, v, err, carried)
 		}
 	}
 	never := base

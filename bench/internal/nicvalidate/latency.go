@@ -11,7 +11,7 @@ import (
 )
 
 // back is a cable of 2 m between two machines.
-var back = fabric.Link{Rate: 100 * units.Gbps, Delay: cable}
+var back = fabric.Link{Rate: 100 * units.Gbps, Delay: cable + correction(100*units.Gbps)}
 
 func latencyRows() []Measurement {
 	return []Measurement{
@@ -93,7 +93,7 @@ const inlineLimit = 220
 // pollEvery is how often a host looks: the resolution of the result.
 const pollEvery = time.Nanosecond
 
-// pingPong returns half the mean round trip, in microseconds.
+// pingPong returns half the mean round trip, in microseconds. A host takes postTime for what it sends and pollTime to note what has come.
 func pingPong(cfg nicmodel.Config, direct bool, link fabric.Link, p pong, size int, mtu ib.MTU) (float64, error) {
 	hosts, err := newHosts(2, direct, link, cfg)
 	if err != nil {
@@ -128,6 +128,7 @@ func pingPong(cfg nicmodel.Config, direct bool, link fabric.Link, p pong, size i
 					return 0, err
 				}
 				if ok {
+					verbs.Sleep(r.dev, pollTime.Duration())
 					break
 				}
 				if s.dev.Now()-start > limit {
@@ -159,6 +160,8 @@ func (s *side) send(op ib.WROpcode, n byte, inline int) error {
 			break
 		}
 	}
+	// The request reaches the NIC at the end of the post, as with threads.
+	verbs.Sleep(s.dev, postTime.Duration())
 	_, err := s.qp.PostSend(s.wr[:])
 	return err
 }

@@ -6,14 +6,15 @@ import (
 	"strconv"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // evaluate reads the results of all rows and says what they show.
-func evaluate(p *plan, st *store) (*Report, error) {
+func evaluate(p *plan, f sweep.Folder) (*Report, error) {
 	r := &Report{Version: reportVersion, Listed: listed(), Defined: papersRows(Rows()), Fingerprints: map[string]string{}}
 	for _, row := range p.rows {
-		seeds, err := p.load(row, st, r.Fingerprints)
+		seeds, err := p.load(row, f, r.Fingerprints)
 		if err != nil {
 			return nil, err
 		}
@@ -52,23 +53,21 @@ func papersRows(rows []*Row) int {
 }
 
 // load reads the results that a row wants, seed by seed, and adds their fingerprints.
-func (p *plan) load(row *Row, st *store, fingerprints map[string]string) ([]*seed, error) {
+func (p *plan) load(row *Row, f sweep.Folder, fingerprints map[string]string) ([]*seed, error) {
 	seeds := make([]*seed, row.seeds(p.quick))
 	for i := range seeds {
 		seeds[i] = &seed{Number: uint64(i + 1), systems: map[string]*results.System{}}
 	}
 	for _, w := range p.of[row] {
-		result, err := st.get(w.job.key)
+		result, err := f.Result(w.job.cell)
 		if err != nil {
 			return nil, err
 		}
 		if result == nil {
-			return nil, fmt.Errorf("%v is gone from %s: run it again", w.job, st.dir)
+			return nil, fmt.Errorf("%v is gone from %v: run it again", w.job, f)
 		}
-		s := seeds[w.seed-1]
-		s.systems[w.run+"/"+w.job.system] = result.Systems[0]
-		s.wall += result.WallS
-		fingerprints[w.job.key] = fingerprint(result.Systems[0])
+		seeds[w.seed-1].systems[w.run+"/"+w.job.system] = result
+		fingerprints[w.job.key] = fingerprint(result)
 	}
 	return seeds, nil
 }
@@ -86,9 +85,7 @@ func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 		if err := s.err(); err != nil {
 			return nil, fmt.Errorf("seed %d: %w", s.Number, err)
 		}
-		out.WallS += s.wall
 	}
-	out.WallS = math.Round(out.WallS*10) / 10
 	mean := &figureSet{}
 	for _, name := range figures[0].names {
 		m := stats.MeanOf(across(figures, name))

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 )
 
 func figuresOf(pairs ...any) *figureSet {
@@ -139,63 +139,66 @@ func TestRunsAreKept(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// One is lost, and one is another program's alone.
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	// One is lost.
+	files, err := filepath.Glob(filepath.Join(dir, "results", "*", "*.json"))
 	if err != nil || len(files) != 4 {
 		t.Fatalf("%v kept: %v", files, err)
 	}
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	d, err := results.LoadJSON(files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := filepath.Base(files[1])
-	another := &store{dir: dir, program: "another"}
-	if err := errors.Join(os.Remove(files[1]), another.put(base[:strings.LastIndex(base, "-")], d)); err != nil {
-		t.Fatal(err)
-	}
-	o.Foreign = true
-	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.RunsReused != 3 || !r.AnyVersion {
-		t.Errorf("of any version: %v, %v", r, err)
-	}
-	o.Foreign = false
 	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.RunsReused != 3 {
-		t.Errorf("of this version: %v, %v", r, err)
-	}
-	if files, err = filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(files) != 5 {
-		t.Errorf("versions overwrite one another: %v, %v", files, err)
-	}
-	if parts, _ := filepath.Glob(filepath.Join(dir, ".*")); len(parts) > 0 {
-		t.Errorf("left behind: %v", parts)
+		t.Errorf("with one that is lost: %v, %v", r, err)
 	}
 
 	// One is damaged.
-	for _, name := range files {
-		if err := os.WriteFile(name, []byte("{"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(files[1], []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Do(t.Context(), []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a damaged file: %v", err)
 	}
 }
 
-// A directory may be called what a pattern is.
-func TestAnyVersionInAnyDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "runs[of")
-	mine, another := &store{dir: dir, program: "this", foreign: true}, &store{dir: dir, program: "another"}
-	if err := mine.open(); err != nil {
+// What is planned is a sweep's folder: whoever runs its cells, their results are those of
+// the rows.
+func TestRunsAreASweep(t *testing.T) {
+	o := Options{Dir: t.TempDir(), Jobs: 1}
+	folder, planned, err := PlanRuns([]*Row{tiny()}, o)
+	if err != nil || planned.Cells != 4 || planned.Shared != 0 {
+		t.Fatalf("%+v, %v", planned, err)
+	}
+	tasks, err := sweep.ParseTasks("0-2", &planned.Plan)
+	if err != nil {
 		t.Fatal(err)
 	}
-	d := results.NewDocument(time.Now(), nil)
-	d.Results = []*results.Result{{Scenario: "x", Systems: []*results.System{results.NewSystem("a", "timely", "host")}}}
-	if err := another.put("a-seed1", d); err != nil {
+	if done, err := sweep.Run(t.Context(), folder, sweep.Options{Tasks: tasks, Jobs: 2}); err != nil || done.Ran != 3 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r, err := Do(t.Context(), []*Row{tiny()}, o)
+	if err != nil || r.RunsReused != 3 || r.Rows[0].Status != met {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	alone, err := Do(t.Context(), []*Row{tiny()}, Options{Dir: t.TempDir()})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := mine.get("a-seed1"); err != nil || r == nil {
-		t.Errorf("%v, %v", r, err)
+	if diff := cmp.Diff(alone.Fingerprints, r.Fingerprints); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A run that fails does not keep others from being done, and is named.
+func TestARunThatFails(t *testing.T) {
+	bad := tiny()
+	bad.ID, bad.Seeds = "timely-bad", 1
+	bad.Runs = []Run{{Scenario: "quickstart", Sets: []string{"warmup=9ms", "duration=10ms", "workloads[0].flows[0].size=1KB"}}}
+	r, err := Do(t.Context(), []*Row{bad, tiny()}, Options{Dir: t.TempDir(), Jobs: 1})
+	if err == nil || !strings.Contains(err.Error(), "1 of 5 runs failed") || !strings.Contains(err.Error(), "warmup") {
+		t.Fatalf("%v", err)
+	}
+	if r == nil || len(r.Rows) != 1 || !slices.Equal(r.Missing, []string{"timely-bad"}) || r.Interrupted {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -19,8 +21,12 @@ type job struct {
 	sets     []string
 	system   string
 	seed     uint64
-	key      string  // what the file that keeps the result is called, but for the program
+	key      string  // tells it from others, whatever program runs it
 	seconds  float64 // about how long it takes
+
+	resolved *scenario.Scenario
+	of       *scenario.System
+	cell     *sweep.Cell // once it is planned
 }
 
 // plan is the jobs of rows, each once, and which of them each row wants.
@@ -71,6 +77,9 @@ func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
 	if err != nil {
 		return err
 	}
+	// Of two rows that want the same run, neither names it.
+	resolved := *s
+	resolved.Name, resolved.Description, resolved.Source = "papers", "", ""
 	for _, name := range run.Only {
 		if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == name }) {
 			return fmt.Errorf("scenario %s has no system %q", run.Scenario, name)
@@ -85,7 +94,7 @@ func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
 			return err
 		}
 		for seed := uint64(1); seed <= uint64(row.seeds(p.quick)); seed++ {
-			j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed}
+			j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed, resolved: &resolved, of: sys}
 			j.key = j.name(text)
 			if byKey[j.key] == nil {
 				byKey[j.key] = j
@@ -95,6 +104,46 @@ func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
 		}
 	}
 	return nil
+}
+
+// parameters are what a sweep's table says of the job.
+func (j *job) parameters() map[string]string {
+	of := map[string]string{experiment: j.scenario}
+	for _, set := range j.sets {
+		key, value, _ := strings.Cut(set, "=")
+		of[key] = value
+	}
+	return of
+}
+
+// experiment is the parameter that has a job's scenario.
+const experiment = "experiment"
+
+// list plans the jobs as cells of a folder, the long ones first, so that cores idle little
+// at the end.
+func (p *plan) list(f sweep.Folder) (*sweep.Planned, []*sweep.Cell, error) {
+	jobs := longestFirst(p.jobs)
+	names := map[string]bool{}
+	for _, j := range jobs {
+		for name := range j.parameters() {
+			names[name] = true
+		}
+	}
+	planner, err := sweep.NewPlanner(f, sweep.Plan{Name: "papers", Chunk: 1, Parameters: slices.Sorted(maps.Keys(names)), Series: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	var cells []*sweep.Cell
+	for _, j := range jobs {
+		one, err := planner.Add(j.resolved, j.of, []uint64{j.seed}, j.parameters())
+		if err != nil {
+			return nil, nil, err
+		}
+		j.cell = one[0]
+		cells = append(cells, one...)
+	}
+	planned, err := planner.Finish()
+	return planned, cells, err
 }
 
 // alone returns a scenario with one of its systems.
@@ -111,8 +160,7 @@ func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
 	return one.YAML()
 }
 
-// name is what a job's result is kept as: readable, and with a hash of the text that
-// tells variants apart.
+// name is readable, and has a hash of the text that tells variants apart.
 func (j *job) name(text []byte) string {
 	sum := sha256.Sum256(text)
 	plain := strings.Map(func(r rune) rune {

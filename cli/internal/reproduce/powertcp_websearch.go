@@ -148,7 +148,8 @@ func bySize(s *seed, systems []webSystem) []chart {
 
 func powertcpMedium(w web) *Row {
 	return &Row{
-		ID: "powertcp-fig6-medium", Runs: []Run{{}}, Seeds: 5, Seconds: 720, Quick: webQuick(10),
+		ID: "powertcp-fig6-medium", Seeds: 5, Seconds: 880, Quick: webQuick(15),
+		Runs: []Run{{}, {Name: "60", Scenario: "powertcp-fig6-60", Only: []string{"PowerTCP", "theta-PowerTCP"}}},
 		Read: func(s *seed, f *figureSet) {
 			for _, x := range w.systems {
 				sys := s.system("", x.name)
@@ -156,16 +157,21 @@ func powertcpMedium(w web) *Row {
 				f.add(x.key+"_p99_us", sys.completion(webMedium).at(0.99))
 				f.add(x.key+"_p999_us", tail(sys, webMedium))
 			}
+			for _, x := range webAll[:2] {
+				at60 := tail(s.system("60", x.name), webMedium)
+				f.add("load60_"+x.key+"_p999_us", at60)
+				f.add(x.key+"_p999_mean_us", math.Sqrt(f.get(x.key+"_p999_us")*at60))
+			}
 		},
 		Checks: []check{
 			below("PowerTCP over HPCC", "powertcp_p999_us", "hpcc_p999_us", 0.67),
 			below("PowerTCP over TIMELY", "powertcp_p999_us", "timely_p999_us", 0.38),
 			below("PowerTCP over DCQCN", "powertcp_p999_us", "dcqcn_p999_us", 0.50),
-			above("theta-PowerTCP over PowerTCP", "theta_p999_us", "powertcp_p999_us", 1.60),
+			above("mean of 20 and 60 percent: theta-PowerTCP over PowerTCP", "theta_p999_mean_us", "powertcp_p999_mean_us", 1.60),
 			reported(below("PowerTCP over HOMA", "powertcp_p999_us", "homa_p999_us", 0.24)),
 		},
 		Scaling: webScaling + ". Of medium flows there are some 650 a seed, whose 99.9th percentile is the slowest",
-		Note:    webNote + ". HOMA is disputed and not counted",
+		Note:    webNote + ". That theta-PowerTCP's medium flows take 60 percent longer the paper says on average, of figures 6a and 6b; all else of 6a. HOMA is disputed and not counted",
 	}
 }
 

@@ -26,8 +26,6 @@ type Report struct {
 	Runs      int      `json:"runs"`   // of the simulator
 	// RunsReused is how many of them were kept from an earlier call.
 	RunsReused int `json:"runs_reused"`
-	// AnyVersion says that kept runs of other versions of the program were used, too.
-	AnyVersion bool `json:"any_version,omitempty"`
 	// MemoryMiB is what the program had of the system at the end of this call, which
 	// is the most it ever had.
 	MemoryMiB int `json:"memory_mib"`
@@ -68,7 +66,6 @@ type rowResult struct {
 	Note    string        `json:"note,omitempty"`
 	Status  status        `json:"status"`
 	Seeds   int           `json:"seeds"`
-	WallS   float64       `json:"wall_s"` // of its runs, one after the other
 	Checks  []checkResult `json:"checks"`
 	Figures []figure      `json:"figures"`
 

@@ -185,7 +185,8 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// The last whole run: what it missed has its deviation, and the page is its own.
+// The last whole run: one program made all of its runs, this one gives the same, what was
+// missed has its deviation, and the page is its own.
 func TestCommittedReport(t *testing.T) {
 	in, err := os.Open("../../../docs/reproductions.json")
 	if err != nil {
@@ -199,6 +200,7 @@ func TestCommittedReport(t *testing.T) {
 	if r.Quick {
 		t.Error("the committed report is of rows in small")
 	}
+	verifyRows(t, r)
 	known := differences()
 	for _, id := range r.Missed() {
 		if len(deviations.About(known, id, "")) == 0 {
@@ -215,6 +217,36 @@ func TestCommittedReport(t *testing.T) {
 	}
 	if page.String() != string(have) {
 		t.Error("docs/reproductions.md is not what docs/reproductions.json makes: go generate ./cli/internal/reproduce")
+	}
+}
+
+// verifyRows makes a run of each row again, as far as that takes seconds, and holds it
+// against the report.
+func verifyRows(t *testing.T, r *Report) {
+	t.Helper()
+	p, err := newPlan(Rows(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.plannedAs(p); err != nil {
+		t.Fatalf("%v: run sluice reproduce --all --json docs/reproductions.json, and go generate ./cli/internal/reproduce", err)
+	}
+	most := 3.0 // seconds
+	if testing.Short() {
+		most = 0.7
+	}
+	for _, row := range p.rows {
+		first := p.of[row][0].job
+		if first.seconds > most {
+			continue
+		}
+		same, err := r.verify(first, func(float64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !same {
+			t.Errorf("%s: %v gives something else than in the committed report: run the rows that this change bears on again, all of them for it to be of one version", row.ID, first)
+		}
 	}
 }
 

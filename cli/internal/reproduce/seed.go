@@ -13,7 +13,6 @@ import (
 type seed struct {
 	Number  uint64
 	systems map[string]*results.System // by run, then "/", then system
-	wall    float64                    // seconds
 	errs    []error
 }
 

@@ -62,9 +62,6 @@ func (r *Report) Summary() string {
 	if r.Quick {
 		s += " In small: the full length counts."
 	}
-	if r.AnyVersion {
-		s += " Runs of other versions of the program may be among them."
-	}
 	s += fmt.Sprintf(" %d of the papers' %d rows can be run.", r.Defined, r.Listed)
 	if len(r.Missing) > 0 {
 		why := ""

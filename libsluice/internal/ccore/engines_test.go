@@ -66,6 +66,7 @@ var engines = []engine{
 	made("swift", swift.New, swift.DefaultConfig,
 		func(*swift.Config) {},
 		func(c *swift.Config) { c.BaseTarget, c.FSRange, c.AI = 15*us, 0, 3 },
+		func(c *swift.Config) { c.EndpointTarget = 3 * us },
 		func(c *swift.Config) { c.MaxCwnd, c.InitialCwnd, c.RetxResetThreshold = 0.5, 0.1, 1 }),
 	made("swift_plb", swift.New, swift.DefaultConfig,
 		func(c *swift.Config) { c.PLB = true },

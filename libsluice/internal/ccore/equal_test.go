@@ -204,6 +204,9 @@ func (r *recorder) OnAck(a *cc.Ack) cc.Control {
 	a.ECN = a.MaxHopDelay > r.env.BaseRTT/4
 	a.EIN = a.MaxHopDelay > 2*r.env.BaseRTT
 	a.Circuit = r.count/1000%3 == 1
+	if r.count/700%2 == 1 {
+		a.Hops, a.Held = uint8(r.count/100%7), units.Time(r.rng.Int64N(int64(a.RTT)))
+	}
 	a.AppLimited = r.count/500%11 == 5
 	a.ReverseMaxHopDelay = units.Time(r.rng.Int64N(int64(r.env.BaseRTT)))
 	if a.Path != nil {

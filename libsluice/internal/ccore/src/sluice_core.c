@@ -237,9 +237,9 @@ struct sluice_control sluice_engine_on_loss(struct sluice_engine *e, sluice_time
 	case SLUICE_ENGINE_TIMELY:
 		return sluice_timely_on_loss(&e->state.timely, now);
 	case SLUICE_ENGINE_SWIFT:
-		return sluice_cwnd_packets_on_loss(&e->state.swift.state.packets, now);
+		return sluice_swift_on_loss(&e->state.swift, now);
 	case SLUICE_ENGINE_SWIFT_PLB:
-		return sluice_cwnd_packets_on_loss(&e->state.swift_plb.engine.state.packets, now);
+		return sluice_swift_on_loss(&e->state.swift_plb.engine, now);
 	case SLUICE_ENGINE_FAST:
 		return sluice_fast_on_loss(&e->state.fast, now);
 	case SLUICE_ENGINE_DCQCN:
@@ -271,7 +271,7 @@ struct sluice_control sluice_engine_on_timeout(struct sluice_engine *e, sluice_t
 	case SLUICE_ENGINE_TIMELY:
 		return sluice_timely_on_timeout(&e->state.timely, now);
 	case SLUICE_ENGINE_SWIFT:
-		return sluice_cwnd_packets_on_timeout(&e->state.swift.state.packets, now);
+		return sluice_swift_on_timeout(&e->state.swift, now);
 	case SLUICE_ENGINE_SWIFT_PLB:
 		return sluice_swift_pathed_on_timeout(&e->state.swift_plb, now);
 	case SLUICE_ENGINE_FAST:
@@ -305,9 +305,9 @@ struct sluice_control sluice_engine_on_cnp(struct sluice_engine *e, sluice_time 
 	case SLUICE_ENGINE_TIMELY:
 		return sluice_timely_on_cnp(&e->state.timely, now);
 	case SLUICE_ENGINE_SWIFT:
-		return sluice_cwnd_packets_on_cnp(&e->state.swift.state.packets, now);
+		return sluice_swift_on_cnp(&e->state.swift, now);
 	case SLUICE_ENGINE_SWIFT_PLB:
-		return sluice_cwnd_packets_on_cnp(&e->state.swift_plb.engine.state.packets, now);
+		return sluice_swift_on_cnp(&e->state.swift_plb.engine, now);
 	case SLUICE_ENGINE_FAST:
 		return sluice_fast_on_cnp(&e->state.fast, now);
 	case SLUICE_ENGINE_DCQCN:
@@ -339,9 +339,9 @@ struct sluice_control sluice_engine_control(struct sluice_engine *e)
 	case SLUICE_ENGINE_TIMELY:
 		return sluice_timely_control(&e->state.timely);
 	case SLUICE_ENGINE_SWIFT:
-		return sluice_cwnd_packets_control(&e->state.swift.state.packets);
+		return sluice_swift_control(&e->state.swift);
 	case SLUICE_ENGINE_SWIFT_PLB:
-		return sluice_cwnd_packets_control(&e->state.swift_plb.engine.state.packets);
+		return sluice_swift_control(&e->state.swift_plb.engine);
 	case SLUICE_ENGINE_FAST:
 		return sluice_fast_control(&e->state.fast);
 	case SLUICE_ENGINE_DCQCN:
@@ -379,10 +379,10 @@ void sluice_engine_set_back(struct sluice_engine *e, sluice_time by)
 {
 	switch (e->kind) {
 	case SLUICE_ENGINE_SWIFT:
-		sluice_cwnd_packets_set_back(&e->state.swift.state.packets, by);
+		sluice_swift_set_back(&e->state.swift, by);
 		return;
 	case SLUICE_ENGINE_SWIFT_PLB:
-		sluice_cwnd_packets_set_back(&e->state.swift_plb.engine.state.packets, by);
+		sluice_swift_set_back(&e->state.swift_plb.engine, by);
 		return;
 	case SLUICE_ENGINE_FAST:
 		sluice_fast_set_back(&e->state.fast, by);

@@ -575,9 +575,11 @@ struct sluice_swift_config {
 	// 3.5).
 	sluice_time hop_scale;
 	// Hops is the number of switches on the forward path, for topology scaling,
-	// where acknowledgements bring no record of each. The paper takes it from
-	// the IP TTL.
+	// where acknowledgements do not say it. The paper takes it from the IP TTL.
 	int64_t hops;
+	// endpoint_target is the target of the time for which the receiving end holds a
+	// packet before it answers (section 3.3). Zero is the base target's value.
+	sluice_time endpoint_target;
 	// fs_range is the most that flow scaling adds to the target (section 3.5);
 	// zero turns flow scaling off.
 	sluice_time fs_range;
@@ -629,13 +631,16 @@ struct sluice_swift_params {
 	struct sluice_swift_target target;
 	double ai;
 	double beta;
+	double endpoint; // the target of what a packet is held, in picoseconds
 	sluice_time packet; // that one takes at the line rate
 };
 
 // sluice_swift_state is what a flow remembers between acknowledgements.
 struct sluice_swift_state {
-	struct sluice_cwnd_packets packets;
-	sluice_time delay; // Packets.RTT for one packet
+	struct sluice_cwnd_packets packets; // the fabric's window
+	struct sluice_cwnd_packets endpoint; // that of the receiver's end
+	sluice_time held; // the latest packet at the receiver's end
+	sluice_time delay; // Packets.RTT for one packet, less what it was held
 	int64_t hops; // of the forward path
 	bool above; // the latest delay was on the target or above it
 };
@@ -942,6 +947,10 @@ struct sluice_ack {
 	sluice_time rtt;
 	sluice_time net_rtt;
 
+	// Held is the part of RTT for which the receiving end kept the newest packet before
+	// it answered: endpoint delay, where the rest is the fabric's.
+	sluice_time held;
+
 	sluice_bytes bytes; // payload newly acknowledged
 	int32_t packets; // the same in packets of the path MTU, at least 1
 	// Acked and Sent are the flow's payload bytes acknowledged and sent so
@@ -953,6 +962,8 @@ struct sluice_ack {
 
 	bool ecn; // the acknowledged packet, or one of a burst, met a congestion mark
 	bool ein; // the same for an early incast notice
+	// Hops is the number of switches on the path.
+	uint8_t hops;
 	// Circuit says that the newest of them left a virtual output queue whose circuit
 	// was up or announced.
 	bool circuit;

@@ -44,11 +44,13 @@ static struct sluice_control sluice_swift_pathed_on_ack(struct sluice_swift_path
 	return control;
 }
 
+static struct sluice_control sluice_swift_on_timeout(struct sluice_swift *e, sluice_time now);
+
 // sluice_swift_pathed_on_timeout implements cc.Engine.
 static struct sluice_control sluice_swift_pathed_on_timeout(struct sluice_swift_pathed *e, sluice_time now)
 {
 	sluice_plb_paths_on_timeout(&e->paths);
-	return sluice_cwnd_packets_on_timeout(&e->engine.state.packets, now);
+	return sluice_swift_on_timeout(&e->engine, now);
 }
 
 // sluice_swift_pathed_path implements cc.Pathed.
@@ -58,26 +60,24 @@ static uint32_t sluice_swift_pathed_path(const struct sluice_swift_pathed *e)
 }
 
 static sluice_time sluice_swift_config_base_target(struct sluice_swift_config c, struct sluice_env env);
-static struct sluice_swift_target sluice_swift_new_target(double base, double hop, double fs_range, double fs_min_cwnd, double fs_max_cwnd);
 static struct sluice_cwnd_rules sluice_swift_rules(struct sluice_swift_config c, struct sluice_env env);
+static struct sluice_swift_target sluice_swift_new_target(double base, double hop, double fs_range, double fs_min_cwnd, double fs_max_cwnd);
 
 // sluice_swift_start returns the state of a flow that has sent nothing, without PLB. The arguments
 // are valid.
 struct sluice_swift sluice_swift_start(struct sluice_swift_config c, struct sluice_env env)
 {
 	sluice_time base = sluice_swift_config_base_target(c, env);
+	struct sluice_cwnd_packets w = sluice_cwnd_new_packets(env, sluice_swift_rules(c, env));
 	return (struct sluice_swift){
 		.p = {
 		.target = sluice_swift_new_target((double)base, (double)c.hop_scale, (double)c.fs_range, c.fs_min_cwnd, c.fs_max_cwnd),
 		.ai = c.ai,
 		.beta = c.beta,
+		.endpoint = (double)(c.endpoint_target != 0 ? c.endpoint_target : base),
 		.packet = sluice_rate_serialize(env.line_rate, env.mtu),
 	},
-		.state = {
-		.packets = sluice_cwnd_new_packets(env, sluice_swift_rules(c, env)),
-		.delay = env.base_rtt,
-		.hops = c.hops,
-	},
+		.state = {.packets = w, .endpoint = w, .delay = env.base_rtt, .hops = c.hops},
 	};
 }
 
@@ -113,40 +113,106 @@ static double sluice_swift_packets(sluice_rate line, sluice_time span, double mt
 	return sluice_fmin(sluice_fmax((double)line * (double)span / mtu_bits, 1.0), SLUICE_CWND_MAX_PACKETS);
 }
 
+static struct sluice_control sluice_swift_answer(struct sluice_swift *e, bool may_grow);
+static bool sluice_swift_params_update(const struct sluice_swift_params *p, struct sluice_cwnd_packets *w, double delay, double target, const struct sluice_ack *a);
 static double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops);
 
-// sluice_swift_on_ack is "On Receiving ACK" of Algorithm 1 (lines 4 to 14). An application-limited
-// flow, and one whose acknowledgement carries no RTT, does not grow.
+// sluice_swift_on_ack is "On Receiving ACK" of Algorithm 1 (lines 4 to 14), for both windows. An
+// application-limited flow, and one whose acknowledgement carries no RTT, does not grow.
 static struct sluice_control sluice_swift_on_ack(struct sluice_swift *e, const struct sluice_ack *a)
 {
 	sluice_cwnd_packets_observe(&e->state.packets, a);
+	sluice_cwnd_packets_observe(&e->state.endpoint, a);
 	e->state.above = false;
 	if (a->rtt <= 0) {
-		return sluice_cwnd_packets_answer(&e->state.packets, false);
+		return sluice_swift_answer(e, false);
 	}
+	e->state.held = sluice_min(sluice_max(a->held, 0), a->rtt);
 	e->state.delay = a->rtt;
 	if (a->net_rtt > 0) {
 		// The delay of one packet: what a burst takes at the NIC beyond that
 		// is no queue.
 		e->state.delay = a->net_rtt + e->p.packet;
 	}
-	if (a->path != NULL && a->path->n > 0) {
+	e->state.delay = sluice_max(e->state.delay - e->state.held, 1);
+	if (a->hops > 0) {
+		e->state.hops = (int64_t)a->hops;
+	} else if (a->path != NULL && a->path->n > 0) {
 		e->state.hops = (int64_t)a->path->n;
 	}
-	double delay = (double)e->state.delay;
-	double target = sluice_swift_target_target_delay(&e->p.target, e->state.packets.cwnd, e->state.hops);
-	e->state.above = delay >= target;
-	if (e->state.above) {
-		if (sluice_cwnd_packets_may_decrease(&e->state.packets, a->now)) {
-			sluice_cwnd_packets_set(&e->state.packets, e->state.packets.cwnd * sluice_fmax(1.0 - e->p.beta * (delay - target) / delay, e->state.packets.rules.cut), a->now); // line 14
+	e->state.above = sluice_swift_params_update(&e->p, &e->state.packets, (double)e->state.delay, sluice_swift_target_target_delay(&e->p.target, e->state.packets.cwnd, e->state.hops), a);
+	sluice_swift_params_update(&e->p, &e->state.endpoint, (double)e->state.held, e->p.endpoint, a);
+	return sluice_swift_answer(e, !a->app_limited);
+}
+
+// sluice_swift_params_update moves a window by a delay and its target, and reports whether the delay was on
+// the target or above it.
+static bool sluice_swift_params_update(const struct sluice_swift_params *p, struct sluice_cwnd_packets *w, double delay, double target, const struct sluice_ack *a)
+{
+	bool above = false;
+	above = delay >= target;
+	if (above) {
+		if (sluice_cwnd_packets_may_decrease(w, a->now)) {
+			sluice_cwnd_packets_set(w, w->cwnd * sluice_fmax(1.0 - p->beta * (delay - target) / delay, w->rules.cut), a->now); // line 14
 		}
 	} else if (a->app_limited) {
-	} else if (e->state.packets.cwnd >= 1.0) {
-		sluice_cwnd_packets_set(&e->state.packets, e->state.packets.cwnd + e->p.ai * sluice_cwnd_packets_acked(&e->state.packets, a) / e->state.packets.cwnd, a->now); // line 9
+	} else if (w->cwnd >= 1.0) {
+		sluice_cwnd_packets_set(w, w->cwnd + p->ai * sluice_cwnd_packets_acked(w, a) / w->cwnd, a->now); // line 9
 	} else {
-		sluice_cwnd_packets_set(&e->state.packets, e->state.packets.cwnd + e->p.ai * sluice_cwnd_packets_acked(&e->state.packets, a), a->now); // line 11
+		sluice_cwnd_packets_set(w, w->cwnd + p->ai * sluice_cwnd_packets_acked(w, a), a->now); // line 11
 	}
-	return sluice_cwnd_packets_answer(&e->state.packets, !a->app_limited);
+	return above;
+}
+
+static struct sluice_control sluice_swift_least(struct sluice_control a, struct sluice_control b);
+
+// sluice_swift_answer returns the control of the smaller window.
+static struct sluice_control sluice_swift_answer(struct sluice_swift *e, bool may_grow)
+{
+	struct sluice_control fabric = sluice_cwnd_packets_answer(&e->state.packets, may_grow);
+	struct sluice_control endpoint = sluice_cwnd_packets_answer(&e->state.endpoint, may_grow);
+	return sluice_swift_least(fabric, endpoint);
+}
+
+static struct sluice_control sluice_swift_least(struct sluice_control a, struct sluice_control b)
+{
+	return (struct sluice_control){.rate = sluice_min(a.rate, b.rate), .window = sluice_min(a.window, b.window)};
+}
+
+// sluice_swift_on_loss cuts the fabric's window: a loss there says nothing of the receiver's end.
+static struct sluice_control sluice_swift_on_loss(struct sluice_swift *e, sluice_time now)
+{
+	struct sluice_control fabric = sluice_cwnd_packets_on_loss(&e->state.packets, now);
+	return sluice_swift_least(fabric, sluice_cwnd_packets_control(&e->state.endpoint));
+}
+
+// sluice_swift_on_timeout does likewise.
+static struct sluice_control sluice_swift_on_timeout(struct sluice_swift *e, sluice_time now)
+{
+	struct sluice_control fabric = sluice_cwnd_packets_on_timeout(&e->state.packets, now);
+	return sluice_swift_least(fabric, sluice_cwnd_packets_control(&e->state.endpoint));
+}
+
+static struct sluice_control sluice_swift_control(const struct sluice_swift *e);
+
+// sluice_swift_on_cnp changes nothing: Swift reads no ECN.
+static struct sluice_control sluice_swift_on_cnp(const struct sluice_swift *e, sluice_time unused)
+{
+	(void)unused;
+	return sluice_swift_control(e);
+}
+
+// sluice_swift_control implements cc.Engine.
+static struct sluice_control sluice_swift_control(const struct sluice_swift *e)
+{
+	return sluice_swift_least(sluice_cwnd_packets_control(&e->state.packets), sluice_cwnd_packets_control(&e->state.endpoint));
+}
+
+// sluice_swift_set_back implements cc.Timed.
+static void sluice_swift_set_back(struct sluice_swift *e, sluice_time by)
+{
+	sluice_cwnd_packets_set_back(&e->state.packets, by);
+	sluice_cwnd_packets_set_back(&e->state.endpoint, by);
 }
 
 // sluice_swift_new_target takes alpha and beta from the two windows between which flow scaling

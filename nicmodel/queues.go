@@ -1,0 +1,99 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// QueuesConfig is the sizes of queues between stages that no other parameter bounds. A full one
+// holds up what feeds it; docs/nic.md lists all queues.
+type QueuesConfig struct {
+	// Doorbells is how many doorbells and elements that the host stores into it the NIC has room for. A store that finds none waits in
+	// the host, and those behind it. 0 is no bound.
+	Doorbells int `yaml:"doorbells"`
+	// Acks is how many acknowledgements and notifications of each priority wait for the wire. Beyond
+	// them a queue pair owes its acknowledgement, and the newest acknowledges for all. 0 is no bound.
+	Acks int `yaml:"acks"`
+	// Completions is how many completions and events wait for PCIe. Stage cqe stalls while there is no room, and
+	// packets that completions are made for stay in the receive buffer. 0 is no bound.
+	Completions int `yaml:"completions"`
+}
+
+func (c *QueuesConfig) ranges() []error {
+	return []error{
+		in("queues.doorbells", c.Doorbells, 0, mostSlots, "no bound"),
+		in("queues.acks", c.Acks, 0, mostSlots, "no bound"),
+		in("queues.completions", c.Completions, 0, mostSlots, "no bound"),
+	}
+}
+
+// store is a processor's store into the NIC: a doorbell, or an element.
+type store struct {
+	doorbellEvent
+	bytes int
+	first uint32     // of the elements
+	at    units.Time // when it was made
+}
+
+// stores are those of the host that wait for room in the NIC, and what is on its way there.
+type stores struct {
+	waiting []store
+	head    int
+	onWay   int
+	wakeAt  units.Time // of the pending evStore, or Never
+}
+
+// backlog returns how many stores the stage has to serve yet.
+func (d *doorbell) backlog(now units.Time) int64 {
+	left := d.free - d.clock.CycleAfter(now)
+	if left <= 0 {
+		return 0
+	}
+	return (left + d.cfg.DoorbellCycles - 1) / d.cfg.DoorbellCycles
+}
+
+// store puts a store on the link, or has it wait for room: the NIC has given no credit for it.
+func (d *doorbell) store(now units.Time, s store) {
+	w := &d.stores
+	if most := d.cfg.Queues.Doorbells; most == 0 || w.head == len(w.waiting) && w.onWay+int(d.backlog(now)) < most {
+		d.send(now, &s)
+		return
+	}
+	w.waiting = append(w.waiting, s)
+	d.sendWaiting(now)
+}
+
+// sendWaiting sends what waits and there is room for, and looks again when there may be more: as the stage is done with one, or
+// one arrives.
+func (d *doorbell) sendWaiting(now units.Time) {
+	w := &d.stores
+	for w.head < len(w.waiting) {
+		backlog := d.backlog(now)
+		if w.onWay+int(backlog) >= d.cfg.Queues.Doorbells {
+			if at := d.clock.Begin(d.free - (backlog-1)*d.cfg.DoorbellCycles); backlog > 0 && at < w.wakeAt {
+				w.wakeAt = at
+				d.schedule(at, evStore, 0)
+			}
+			return
+		}
+		d.send(now, &w.waiting[w.head])
+		w.head++
+	}
+	w.waiting, w.head = w.waiting[:0], 0
+}
+
+func (d *doorbell) send(now units.Time, s *store) {
+	d.stores.onWay++
+	there := d.pcie.mmio(now, s.bytes, ForDoorbell)
+	if q := d.pairs.find(s.qpn); d.spans.report != nil && q != nil {
+		d.spans.request(q, AtStore, s.at, there, s.first, s.count)
+	}
+	d.schedule(there, evDoorbell, s.pack())
+}
+
+// takesAck reports whether there is room for an acknowledgement of a queue pair. One that goes behind READ responses
+// takes theirs.
+func (m *mac) takesAck(q *qp) bool { return q.responding > 0 || m.takesNotification(q) }
+
+// takesNotification is takesAck for a CNP, which goes behind nothing.
+func (m *mac) takesNotification(q *qp) bool {
+	most := m.cfg.Queues.Acks
+	return most == 0 || m.controls[q.cong.AckPriority] < most
+}
