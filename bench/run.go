@@ -25,7 +25,9 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
+	r = &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed}
+	// Last, since with many links it takes as much memory as what runs.
+	defer func() { r.Topology = topologyOf(s.Graph()) }()
 	var packets *wire.Capture
 	if opt.Packets != nil {
 		packets = wire.NewCapture(opt.Packets)

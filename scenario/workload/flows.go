@@ -221,6 +221,7 @@ func (f *FlowSpec) SetDefaults() { *f = FlowSpec{Connections: 1, Count: 1} }
 
 func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network, l *list) {
 	errs := len(d.Errs)
+	net.chosen = -1 // each pair may be in a plane of its own
 	src, dst := net.host(d, path+".src", f.Src), net.host(d, path+".dst", f.Dst)
 	checkSize(d, path+".size", f.Size)
 	if left := maxListed - len(l.flows); f.Count < 0 || f.Count > left {
@@ -264,6 +265,10 @@ func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network,
 		}
 		if from == to {
 			d.Fail(path, "flow %d goes from %s to itself: choose another src or dst", i, net.HostName(from))
+			return
+		}
+		if net.Plane(from) != net.Plane(to) {
+			d.Fail(path, "flow %d goes from %s to %s, which is in another plane, and planes share no link: choose other steps, or a smaller count", i, net.HostName(from), net.HostName(to))
 			return
 		}
 		for range f.Connections {

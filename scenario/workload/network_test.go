@@ -55,3 +55,29 @@ func TestWorkloadsStayInAPlane(t *testing.T) {
 		t.Errorf("a flow between planes: %d errors", len(d.Errs))
 	}
 }
+
+// Each pair of hosts of a list of flows has its plane, and steps don't leave it.
+func TestFlowsStayInAPlane(t *testing.T) {
+	l := fabric.Link{Rate: units.Gbps, Delay: units.Microsecond}
+	g := fabric.LeafSpine(fabric.LeafSpineSpec{Leaves: 2, Spines: 1, HostsPerLeaf: 2, Planes: 2, Host: l, Trunk: l})
+	for flows, want := range map[*FlowList]string{
+		{Flows: []FlowSpec{{Src: "h0", Dst: "h1"}, {Src: "h4", Dst: "h7"}}}:           "",
+		{Flows: []FlowSpec{{Src: "h0", Dst: "h4"}}}:                                   "h4 is in another plane than h0",
+		{Flows: []FlowSpec{{Src: "h0", Dst: "h1", Count: 2, SrcStep: 4, DstStep: 4}}}: "",
+		{Flows: []FlowSpec{{Src: "h0", Dst: "h1", Count: 2, DstStep: 4}}}:             "flow 1 goes from h0 to h5, which is in another plane",
+	} {
+		for i := range flows.Flows {
+			f := &flows.Flows[i]
+			f.Size, f.Connections, f.Count = 1000, 1, max(1, f.Count)
+		}
+		d := &tree.Document{}
+		flows.plan(d, "workloads[0]", &Workload{}, newNetwork(g))
+		got := ""
+		if len(d.Errs) > 0 {
+			got = d.Errs[0].Error()
+		}
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -81,6 +81,8 @@ func LeafSpine(s LeafSpineSpec) *Topology {
 		return t
 	}
 	t.planes = max(1, s.Planes)
+	t.expect(t.planes*s.Leaves*s.HostsPerLeaf, t.planes*(s.Leaves+s.Spines),
+		t.planes*s.Leaves*(s.HostsPerLeaf+s.Spines*max(1, s.Parallel)))
 	leaves := make([]Node, s.Leaves)
 	for plane := range t.planes {
 		for i := range leaves {
@@ -124,6 +126,11 @@ func ThreeTier(s ThreeTierSpec) *Topology {
 	if !ok {
 		return t
 	}
+	hosts, coreLinks := s.Pods*s.TorsPerPod*s.HostsPerTor, s.Pods*s.Cores
+	if s.Mesh {
+		coreLinks *= s.AggsPerPod
+	}
+	t.expect(hosts, s.Pods*(s.TorsPerPod+s.AggsPerPod)+s.Cores, hosts+s.Pods*s.TorsPerPod*s.AggsPerPod+coreLinks)
 	aggs := make([]Node, 0, s.Pods*s.AggsPerPod)
 	for pod := range s.Pods {
 		tors := make([]Node, s.TorsPerPod)

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -93,6 +94,18 @@ type edge struct {
 	a, b Node
 	Link
 	ordinal int32 // 1 for the first link between a and b, 2 for the next
+}
+
+// expect makes room for what an empty topology is about to have, so that large ones are
+// not copied as they grow.
+func (t *Topology) expect(hosts, switches, links int) {
+	if max(hosts, switches, links) > math.MaxInt32 || min(hosts, switches, links) < 0 {
+		return // more than links have numbers for
+	}
+	t.byName = make(map[string]Node, hosts+switches)
+	t.nodes = make([]node, 0, hosts+switches)
+	t.hosts = make([]Node, 0, hosts)
+	t.edges = make([]edge, 0, links)
 }
 
 // AddHost adds a host. Its index among the hosts is the number of hosts added
