@@ -20,7 +20,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	bad := func(cause error, format string, args ...any) (verbs.AH, error) {
 		return nil, verbs.Errorf("create_ah", p.dev.name, cause, format, args...)
 	}
-	host, err := p.dev.world.hostOf(av.GID)
+	host, err := p.dev.peerOf(av.GID)
 	switch {
 	case p.gone:
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")

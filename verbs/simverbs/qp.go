@@ -193,7 +193,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		}
 		return nil
 	}
-	host, err := d.world.hostOf(a.AV.GID)
+	host, err := d.peerOf(a.AV.GID)
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}

@@ -68,3 +68,12 @@ func (w *World) hostOf(gid netip.Addr) (int, error) {
 	}
 	return 0, fmt.Errorf("no host of the simulated network has the address %v: hosts are %v to %v", gid, gidOf(0), gidOf(len(w.devices)-1))
 }
+
+// peerOf returns the host at an address, to which the device must have a path.
+func (d *Device) peerOf(gid netip.Addr) (int, error) {
+	host, err := d.world.hostOf(gid)
+	if err == nil && !d.world.net.Joined(d.nic.Host(), host) {
+		return 0, fmt.Errorf("%v is in another plane than %v, and planes share no link", gid, gidOf(d.nic.Host()))
+	}
+	return host, err
+}
