@@ -140,7 +140,8 @@ install-libsluice: libsluice libsluice-virtual ## install the C library under PR
 # which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./internal/rxetest
 OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$)
-test-others = $(GOTESTSUM) --format standard-quiet -- $(TAGS) $(GOTESTFLAGS)
+# On a slow machine some packages take more than Go's ten minutes.
+test-others = $(GOTESTSUM) --format standard-quiet -- $(TAGS) -timeout 30m $(GOTESTFLAGS)
 test-guests = $(GO) test $(GOTESTFLAGS) -v -count=1 -timeout 40m -p 1
 
 test: need-go deps $(GOTESTSUM) ## run the tests but for those of minutes: all packages, and soft-RoCE in one guest
