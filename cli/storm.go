@@ -43,6 +43,12 @@ type stormDocument struct {
 	Packets     uint64            `json:"packets"`
 	Interrupted bool              `json:"interrupted,omitempty"`
 	Failure     *stormFailure     `json:"failure,omitempty"`
+
+	// With --out: the folder, a failure of each task that has one, and the tasks whose
+	// results are not there, as an array. Seconds are those of the tasks, added up.
+	Folder   string          `json:"folder,omitempty"`
+	Failures []*stormFailure `json:"failures,omitempty"`
+	Missing  string          `json:"missing,omitempty"`
 }
 
 // stormFailure is a run that failed, and the least that still fails.
@@ -66,6 +72,7 @@ type stormOptions struct {
 	capture  string
 	asJSON   bool
 	patience time.Duration
+	folder   stormFolder
 }
 
 func newStorm(args []string) *cobra.Command {
@@ -82,8 +89,12 @@ and connections come to is held against what they must (docs/storm.md).
 
 The first failure ends the command, with status 1. Its faults are shrunk: those are left
 out without which it still fails. What remains can be saved, and run again by --faults,
-with the same --seed.`,
-		Example: "  sluice storm --seeds 1000\n  sluice storm --provider sim --shim timely --seeds 1000\n  sluice storm --seed 4711 -w failure.pcapng",
+with the same --seed.
+
+With --out, seeds are run by tasks of --chunk seeds, each of which is kept when it is
+done and ends with its first failure. Tasks of an array of Slurm, Kubernetes, Grid Engine,
+PBS or GNU parallel share the folder, and take the task that the environment names.`,
+		Example: "  sluice storm --seeds 1000\n  sluice storm --provider sim --shim timely --seeds 1000\n  sluice storm --seed 4711 -w failure.pcapng\n  sluice storm --seeds 1000000 --out storms",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c, args) },
 	}
@@ -100,6 +111,7 @@ with the same --seed.`,
 	f.StringVarP(&o.capture, "write", "w", "", "write the packets of the failed run, shrunk, or of the only run, to a pcapng `FILE` (soft only)")
 	f.BoolVar(&o.asJSON, "json", false, "print as JSON")
 	f.DurationVar(&o.patience, "patience", o.config.Patience, "real `TIME` after which a run counts as hanging")
+	o.folder.addTo(cmd)
 	return cmd
 }
 
@@ -115,6 +127,9 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 	case o.faults != "" && o.seeds > 1:
 		return usageError{errors.New("--faults with --seeds: a file of faults is for one seed")}
 	}
+	if err := o.folder.check(c, o); err != nil {
+		return usageError{err}
+	}
 	if o.faults != "" {
 		s, err := readFaults(o.faults, c.InOrStdin())
 		if err != nil {
@@ -129,31 +144,36 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 	program := results.NewDocument(time.Now(), args)
 	ctx, stop := interruptible(c.Context())
 	defer stop()
-	began := time.Now()
 	line := newProgress(os.Stderr)
-	tally, failed, err := storm.Seeds(ctx, o.config, o.seeds, o.workers, func(t storm.Tally) {
-		line.Show(float64(t.Seeds)/float64(o.seeds), fmt.Sprintf("%s: %d of %d seeds", o.config.Provider, t.Seeds, o.seeds))
-	})
+	d := &stormDocument{
+		Version: 1, StartTime: program.StartTime, Arguments: program.Arguments, Environment: program.Environment,
+		Provider: o.config.Provider, Shim: o.config.Shim, Processes: o.config.Processes, FirstSeed: o.config.Seed,
+	}
+	blank := *d
+	run := func(config storm.Config, n uint64) (*stormDocument, error) {
+		one := blank
+		one.FirstSeed = config.Seed
+		done := config.Seed - o.config.Seed
+		return &one, o.runSeeds(ctx, &one, config, n, func(t storm.Tally) {
+			line.Show(float64(done+t.Seeds)/float64(o.seeds), fmt.Sprintf("%s: %d of %d seeds", o.config.Provider, done+t.Seeds, o.seeds))
+		})
+	}
+	var err error
+	if o.folder.name != "" {
+		err = o.folder.sum(ctx, d, o.config, o.seeds, run)
+	} else {
+		d, err = run(o.config, o.seeds)
+	}
 	line.Clear()
 	if err != nil {
 		return err
 	}
-	d := stormDocument{
-		Version: 1, StartTime: program.StartTime, Arguments: program.Arguments, Environment: program.Environment,
-		Provider: o.config.Provider, Shim: o.config.Shim, Processes: o.config.Processes, FirstSeed: o.config.Seed,
-		Seeds: tally.Seeds, Seconds: time.Since(began).Seconds(), Requests: tally.Requests, Failed: tally.Failed, Packets: tally.Packets,
-	}
-	d.SeedsPerSec = float64(d.Seeds) / d.Seconds
 	var broken error
-	if failed == nil && ctx.Err() != nil {
+	if d.Failure == nil && ctx.Err() != nil {
 		broken = context.Cause(ctx)
 		d.Interrupted = true
 	}
-	if failed != nil {
-		if d.Failure, err = o.explain(failed); err != nil {
-			return err
-		}
-	} else if o.capture != "" && o.seeds == 1 && broken == nil {
+	if o.capture != "" && d.Failure == nil && o.seeds == 1 && broken == nil {
 		if err := o.record(o.config); err != nil {
 			return err
 		}
@@ -161,10 +181,31 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 	if err := d.write(c.OutOrStdout(), o.asJSON); err != nil {
 		return err
 	}
-	if d.Failure != nil {
+	switch {
+	case d.Failure != nil:
 		return fmt.Errorf("seed %d fails over %s: %s", d.Failure.Seed, overName(&o.config), d.Failure.What)
+	case len(d.Failures) > 0:
+		return fmt.Errorf("%d of the tasks have a seed that fails over %s, the first seed %d: %s", len(d.Failures), overName(&o.config), d.Failures[0].Seed, d.Failures[0].What)
 	}
 	return broken
+}
+
+// runSeeds runs n seeds and adds what they gave to a document.
+func (o *stormOptions) runSeeds(ctx context.Context, d *stormDocument, config storm.Config, n uint64, progress func(storm.Tally)) error {
+	began := time.Now()
+	tally, failed, err := storm.Seeds(ctx, config, n, o.workers, progress)
+	if err != nil {
+		return err
+	}
+	d.Seeds, d.Requests, d.Failed, d.Packets = tally.Seeds, tally.Requests, tally.Failed, tally.Packets
+	d.Seconds = time.Since(began).Seconds()
+	d.SeedsPerSec = float64(d.Seeds) / d.Seconds
+	if failed != nil {
+		d.Failure, err = o.explain(failed)
+		return err
+	}
+	d.Interrupted = tally.Seeds < n
+	return nil
 }
 
 func overName(c *storm.Config) string {
@@ -276,10 +317,23 @@ func (d *stormDocument) write(w io.Writer, asJSON bool) error {
 		over, d.Seeds, d.FirstSeed, d.Requests, d.Failed, d.Packets, d.Seconds, d.SeedsPerSec); err != nil {
 		return err
 	}
-	f := d.Failure
-	if f == nil {
-		return nil
+	if d.Missing != "" {
+		if _, err := fmt.Fprintf(w, "%s does not have all: missing are the tasks --array=%s\n", d.Folder, d.Missing); err != nil {
+			return err
+		}
 	}
+	for _, f := range append([]*stormFailure{d.Failure}, d.Failures...) {
+		if f != nil {
+			if err := f.write(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// write prints the failure.
+func (f *stormFailure) write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "seed %d fails: %s\n%d of its %d faults are enough; with them: %s\n", f.Seed, f.What, len(f.Shrunk), f.Faults, f.Then)
 	for _, line := range f.Shrunk {
 		if err == nil {

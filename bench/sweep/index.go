@@ -51,8 +51,8 @@ func ParseTasks(text string, p *Plan) (Tasks, error) {
 	return Tasks{first, last}, nil
 }
 
-// spec writes increasing numbers as an array's: 5,17-20.
-func spec(tasks []int) string {
+// ArraySpec writes increasing numbers as an array's: 5,17-20.
+func ArraySpec(tasks []int) string {
 	var b strings.Builder
 	for i := 0; i < len(tasks); {
 		j := i

@@ -75,7 +75,7 @@ func (f Folder) Status() (*Status, error) {
 			s.Failures = append(s.Failures, why)
 		}
 	}
-	s.Array = spec(tasks)
+	s.Array = ArraySpec(tasks)
 	if took := last.Sub(first).Seconds(); s.Done > 1 && took > 0 {
 		s.CellsPerSecond = float64(s.Done-1) / took
 		s.SecondsLeft = float64(s.Failed+s.Missing) / s.CellsPerSecond

@@ -417,7 +417,7 @@ func TestTasks(t *testing.T) {
 		tasks []int
 		want  string
 	}{{nil, ""}, {[]int{5}, "5"}, {[]int{5, 17, 18, 19, 20}, "5,17-20"}, {[]int{0, 1, 3, 5, 6}, "0-1,3,5-6"}} {
-		if got := spec(c.tasks); got != c.want {
+		if got := ArraySpec(c.tasks); got != c.want {
 			t.Errorf("%v: %s, expected %s", c.tasks, got, c.want)
 		}
 	}

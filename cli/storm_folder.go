@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench/sweep"
+	"github.com/sluice-rdma/sluice/verbs/storm"
+)
+
+// stormFolder is where what many seeds gave is kept, for tasks of an array to share.
+type stormFolder struct {
+	name, endpoint string
+	chunk          int
+	index          string
+	status         bool
+}
+
+func (f *stormFolder) addTo(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.name, "out", "", "keep what seeds gave in a `DIR`, or s3://BUCKET/PREFIX, and run only those that are not there")
+	flags.StringVar(&f.endpoint, "endpoint", "", "`URL` of the object store, where --out is s3://BUCKET/PREFIX (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's)")
+	flags.IntVar(&f.chunk, "chunk", 1000, "`NUMBER` of seeds a task of an array, with --out")
+	flags.StringVar(&f.index, "index", "auto", "with --out, which `TASKS` to run: auto, that of the environment, or all where there is none; K; or A-B")
+	flags.BoolVar(&f.status, "status", false, "with --out, run nothing, and say what is there")
+}
+
+// check looks at flags that mean something with --out alone, or nothing with it.
+func (f *stormFolder) check(c *cobra.Command, o *stormOptions) error {
+	if f.name == "" {
+		for _, flag := range []string{"endpoint", "chunk", "index", "status"} {
+			if c.Flags().Changed(flag) {
+				return fmt.Errorf("--%s goes with --out: name the folder", flag)
+			}
+		}
+		return nil
+	}
+	switch {
+	case o.faults != "":
+		return errors.New("--faults with --out: a file of faults is for one seed")
+	case o.capture != "":
+		return errors.New("--write with --out: run the seed that failed by itself, with --seed")
+	case f.chunk < 1:
+		return fmt.Errorf("--chunk %d: give at least 1", f.chunk)
+	case o.seeds > maxKeptSeeds:
+		return fmt.Errorf("--seeds %d: with --out up to %d", o.seeds, maxKeptSeeds)
+	}
+	return nil
+}
+
+// maxKeptSeeds keeps the number of tasks within what arrays count.
+const maxKeptSeeds = 1_000_000_000
+
+// sum adds what tasks gave to d: those that the folder has, and, unless only the status is
+// asked for, the others, which run runs. It ends early when ctx does.
+func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config, seeds uint64, run func(c storm.Config, n uint64) (*stormDocument, error)) error {
+	folder, err := sweep.Open(f.name, f.endpoint)
+	if err != nil {
+		return usageError{err}
+	}
+	tasks, err := sweep.ParseTasks(f.index, &sweep.Plan{Cells: int(seeds), Chunk: f.chunk})
+	if err != nil {
+		return usageError{err}
+	}
+	d.Folder = f.name
+	var missing []int
+	for k := tasks.First; k <= tasks.Last; k++ {
+		begin := uint64(k) * uint64(f.chunk)
+		n := min(uint64(f.chunk), seeds-begin)
+		task := c
+		task.Seed += begin
+		one, err := f.task(folder, &task, n, func() (*stormDocument, error) {
+			if f.status || ctx.Err() != nil {
+				return nil, nil
+			}
+			return run(task, n)
+		})
+		switch {
+		case err != nil:
+			return err
+		case one == nil:
+			missing = append(missing, k)
+		default:
+			d.add(one)
+		}
+	}
+	d.Missing = sweep.ArraySpec(missing)
+	return nil
+}
+
+// task returns what a task gave; if the folder does not have it, what run gives, which it
+// then has. One that was interrupted is nil, and not kept.
+func (f *stormFolder) task(folder sweep.Folder, c *storm.Config, n uint64, run func() (*stormDocument, error)) (*stormDocument, error) {
+	hash := sweep.TaskHash(fmt.Sprintf("storm %s shim %q processes %d span %v grace %v seeds %d from %d", c.Provider, c.Shim, c.Processes, c.Span, c.Grace, n, c.Seed))
+	if hash == "" {
+		return nil, errors.New("the program can't be told from others: its own file can't be read")
+	}
+	text, err := folder.Kept(hash)
+	if err == nil {
+		d := new(stormDocument)
+		if err := json.Unmarshal(text, d); err != nil {
+			return nil, fmt.Errorf("%v: what it has of seed %d on is no result: %w: remove it", folder, c.Seed, err)
+		}
+		return d, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	d, err := run()
+	if err != nil || d == nil || d.Interrupted {
+		return nil, err
+	}
+	if text, err = json.Marshal(d); err != nil {
+		return nil, err
+	}
+	return d, folder.Keep(hash, text)
+}
+
+// add adds what a task gave to the sum of several.
+func (d *stormDocument) add(one *stormDocument) {
+	d.Seeds += one.Seeds
+	d.Requests += one.Requests
+	d.Failed += one.Failed
+	d.Packets += one.Packets
+	d.Seconds += one.Seconds
+	d.SeedsPerSec = float64(d.Seeds) / d.Seconds
+	if one.Failure != nil {
+		d.Failures = append(d.Failures, one.Failure)
+	}
+}
