@@ -19,7 +19,9 @@ func TaskHash(essence string) string {
 }
 
 // Keep keeps the result of a task, whole or not at all.
-func (f Folder) Keep(hash string, result []byte) error { return f.add(fileOf(resultsDir, hash), result) }
+func (f Folder) Keep(hash string, result []byte) error {
+	return f.add(fileOf(resultsDir, hash), result)
+}
 
 // Kept returns the result of a task; the error is fs.ErrNotExist where there is none.
 func (f Folder) Kept(hash string) ([]byte, error) { return f.get(fileOf(resultsDir, hash)) }
