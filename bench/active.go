@@ -58,14 +58,15 @@ func (m *measurement) ends(number, class int, now units.Time) {
 }
 
 // busy says that a connection has something under way from now on, or no more.
-func (s *simulation) busy(f *flow, is bool) {
-	switch m := s.measure; {
-	case m == nil:
-	case is:
-		m.begins(f.Label, f.Class, s.engine.Now())
-	default:
-		m.ends(f.Label, f.Class, s.engine.Now())
+func (s *simulation) busy(f *flow, now units.Time, is bool) {
+	if m := s.measure; m != nil {
+		count := m.ends
+		if is {
+			count = m.begins
+		}
+		count(f.Label, f.Class, now)
 	}
+	s.oracle.changed(now)
 }
 
 // collectives are operations of all ranks together, as nccl-tests counts them.

@@ -101,8 +101,7 @@ func (x *fleet) learned(m *reduced.Message) {
 		err = f.kept.received(now)
 	} else {
 		if f.outstanding--; f.outstanding == 0 {
-			x.sim.busy(f, false)
-			x.sim.oracle.changed(now)
+			x.sim.busy(f, now, false)
 		}
 		err = f.kept.completed(now, int(m.Tag))
 	}
@@ -128,8 +127,7 @@ func (k *kept) postLight() error {
 		}
 		f.posted += p.Size
 		if f.outstanding++; f.outstanding == 1 {
-			s.busy(f, true)
-			s.oracle.changed(s.engine.Now())
+			s.busy(f, s.engine.Now(), true)
 		}
 	}
 	return nil

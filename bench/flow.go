@@ -247,8 +247,7 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	}
 	if f.kept != nil {
 		if f.outstanding--; f.outstanding == 0 {
-			h.sim.busy(f, false)
-			h.sim.oracle.changed(now)
+			h.say(notice{at: now, kind: flowIdle, flow: f})
 		}
 		return f.kept.completed(now, int(wc.WRID))
 	}

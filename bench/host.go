@@ -156,6 +156,11 @@ func (h *host) alarmed(now units.Time) {
 	case ev.Kind == evTurn:
 		h.turn(now)
 		return
+	case ev.Kind == evOwn:
+		if err := h.sim.alone(now, ev.Arg); err != nil {
+			h.fail(now, err)
+		}
+		return
 	}
 	if now == h.wake {
 		h.wake = units.Never

@@ -178,8 +178,7 @@ func (h *host) ring(f *flow) error {
 	_, err := f.qp.PostSend(requests)
 	h.requests, h.pieces = requests[:0], pieces[:0]
 	if err == nil && idle && f.kept != nil {
-		h.sim.busy(f, true)
-		h.sim.oracle.changed(h.sim.engine.Now())
+		h.say(notice{at: h.nic.Now(), kind: flowBusy, flow: f})
 	}
 	return err
 }

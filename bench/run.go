@@ -153,8 +153,6 @@ func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options, packets
 		return nil
 	case len(s.Programs) > 0:
 		return errors.New("programs, which run one at a time")
-	case len(s.Traffic(s.Seed)) > 0:
-		return errors.New("a workload whose hosts act on what others have done, at the instant")
 	case packets || opt.NICTrace != nil || opt.NICVCD != nil:
 		return errors.New("what NICs do is written as it happens")
 	case len(s.MeasuredNICs()) > 0:

@@ -27,8 +27,8 @@ type simulation struct {
 	engine   *des.Engine
 	net      *fabric.Network
 	hosts    []*host   // with staged NICs
-	endings  []endings // at hosts, by lane
-	ended    []ending  // scratch of settle
+	notices  []notices // of hosts, by lane
+	heard    []notice  // scratch of settle
 	linger   units.Time
 	fleet    *fleet    // of reduced NICs, or nil
 	programs *programs // of switches, or nil
@@ -52,6 +52,7 @@ type simulation struct {
 	opening *flow   // whose queue pairs are being connected
 	oracle  *oracle // nil unless the scheme is one
 	driven  []*driven
+	settles bool // an evSettle is coming
 	onDone  func(f *flow, now units.Time)
 	onTask  func(t *workload.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
@@ -65,7 +66,9 @@ const (
 	evMeasure        // the measurement's clock
 	evDone           // the last flow has ended
 	evRates          // an oracle's rates are due
-	evTraffic        // a workload that is no plain flows has something to do
+	evTraffic        // hosts of a workload that is no plain flows do something together
+	evAlone          // one of them does something by itself
+	evSettle         // what follows for all from what hosts did at this instant
 )
 
 // newSimulation builds a system on a network that so many workers run in windows, if
@@ -90,7 +93,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 		s.undivided = errors.New("NICs have two ports, which share more than the network")
 	default:
 		if s.undivided = built.Divide(workers); s.undivided == nil {
-			s.net.Division().SingleInstants(s.mayEnd)
+			s.net.Division().SingleInstants(s.mayTurn)
 		}
 	}
 	s.nics.System, s.nics.Topology = sys.Name, graph
@@ -108,7 +111,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 
 // addHosts puts a staged NIC and a host at each port.
 func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
-	s.endings = make([]endings, s.net.Lanes())
+	s.notices = make([]notices, s.net.Lanes())
 	s.net.OnSettle(s.settle)
 	if !s.sys.Verbs.MRPerQP { // whose regions go with it
 		s.linger = s.net.Lookahead()
@@ -216,12 +219,18 @@ func (s *simulation) run() error {
 	return s.err
 }
 
-// mayEnd reports whether the run may end within the window that starts at start: no
-// flow is to start, and all bytes of those under way have arrived, or the flows' own
-// time is over. Bytes that have not arrived are acknowledged only after the window; those
-// of a READ complete where they arrive.
-func (s *simulation) mayEnd(start units.Time) bool {
-	if s.pending {
+// mayTurn reports whether what ends the run, or what hosts of a workload do together, may
+// come within the window that starts at start. The run ends where no flow is to start, and
+// all bytes of those under way have arrived, or the flows' own time is over. Bytes that
+// have not arrived are acknowledged only after the window; those that complete where they
+// arrive may complete within it.
+func (s *simulation) mayTurn(start units.Time) bool {
+	for _, d := range s.driven {
+		if s.fleet == nil && d.mayTurn(start) {
+			return true // reduced NICs' messages are events of the engine
+		}
+	}
+	if !s.allOver() {
 		return false
 	}
 	for _, f := range s.active {
@@ -234,10 +243,10 @@ func (s *simulation) mayEnd(start units.Time) bool {
 
 // within is the most bytes of a flow that may arrive and complete in a window.
 func (s *simulation) within(f *flow) units.Bytes {
-	if f.light != nil || f.Operation != workload.Read {
+	if f.light != nil || f.Operation != workload.Read && !f.kept.notifies() {
 		return 0
 	}
-	return f.poster.nic.LineRate().BytesIn(s.net.Lookahead()) + units.Bytes(f.poster.nic.Receiving()+1)*s.sys.NIC.MTU
+	return f.sink.LineRate().BytesIn(s.net.Lookahead()) + units.Bytes(f.sink.Receiving()+1)*s.sys.NIC.MTU
 }
 
 // Handle implements des.Handler.
@@ -260,6 +269,14 @@ func (s *simulation) Handle(ev des.Event) {
 		}
 	case evTraffic:
 		s.driven[ev.Arg].wakeUp(ev.At)
+	case evSettle:
+		if err := s.settleTraffic(ev.At); err != nil {
+			s.fail(err)
+		}
+	case evAlone:
+		if err := s.alone(ev.At, ev.Arg); err != nil {
+			s.fail(err)
+		}
 	case evMeasure:
 		s.measure.tick(ev.At)
 	case evDone:

@@ -12,19 +12,19 @@ import (
 // ended, under way, and the time from when one should have started to its end. The
 // connections count the bytes that they carry.
 
-func (m *measurement) taskBegun(t *workload.Task) {
+func (m *measurement) taskBegun(t *workload.Task, now units.Time) {
 	m.groupsOf(t.Label, t.Class, func(l *label) {
 		l.running++
 		if t.Start >= m.warmup {
 			l.started++
 		}
 	})
-	m.begins(t.Label, t.Class, m.sim.engine.Now())
+	m.begins(t.Label, t.Class, now)
 }
 
 func (m *measurement) taskEnded(t *workload.Task, now units.Time) {
 	m.groupsOf(t.Label, t.Class, func(l *label) { l.running-- })
-	m.ends(t.Label, t.Class, m.sim.engine.Now())
+	m.ends(t.Label, t.Class, now)
 	fct, ideal := now-t.Start, units.Time(0)
 	switch {
 	case t.Single:

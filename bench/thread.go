@@ -21,6 +21,7 @@ type thread struct {
 const (
 	evWake = iota // the shim has something to do
 	evTurn        // the thread runs
+	evOwn         // the host does something for a workload, by itself
 )
 
 // newThread returns the thread of the host of that name, nil if it does everything at

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"sync/atomic"
+
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
@@ -149,6 +151,7 @@ func collectivePlan(w *Workload, label int, hosts []int, size units.Bytes, itera
 // dependencies allow: a message is posted when all those that it waits for have
 // arrived.
 type collective struct {
+	together
 	w       *Workload
 	label   int
 	hosts   []int
@@ -161,10 +164,12 @@ type collective struct {
 
 	conns   []Conn
 	steps   []collectiveStep
-	missing []int32    // of each step: messages that it still waits for
-	open    int        // messages of this iteration that have not arrived
-	at      units.Time // of the next iteration, or Never
-	begun   units.Time // of this one
+	missing []int32      // of each step: messages that it still waits for
+	posted  atomic.Int64 // messages of this iteration
+	open    atomic.Int64 // those that have not arrived
+	runs    bool         // an iteration
+	at      units.Time   // of the next one, or Never
+	begun   units.Time   // of this one
 }
 
 // collectiveStep is a message of an iteration.
@@ -272,13 +277,17 @@ func (c *collective) connections() []Conn { return c.conns }
 
 func (c *collective) next() units.Time { return c.at }
 
+func (c *collective) begin([]int, []ends) {}
+
 func (c *collective) tick(now units.Time, act *Actions) {
 	if c.at > now {
 		return
 	}
-	c.at = units.Never
+	c.at, c.runs = units.Never, true
 	c.left--
-	c.begun, c.open = now, len(c.steps)
+	c.begun = now
+	c.posted.Store(0)
+	c.open.Store(int64(len(c.steps)))
 	act.Begun = append(act.Begun, c.task())
 	for i := range c.steps {
 		if c.missing[i] = c.steps[i].waits; c.missing[i] == 0 {
@@ -290,6 +299,7 @@ func (c *collective) tick(now units.Time, act *Actions) {
 func (c *collective) post(step int, act *Actions) {
 	s := &c.steps[step]
 	act.Posts = append(act.Posts, Post{Conn: int(s.conn), Size: s.size, Tag: step})
+	c.posted.Add(1)
 }
 
 // task is an iteration: of all hosts, and so of none in particular.
@@ -302,19 +312,32 @@ func (c *collective) task() Task {
 
 func (c *collective) completed(units.Time, int, int, *Actions) {}
 
-func (c *collective) arrived(now units.Time, _, tag int, act *Actions) {
-	for _, next := range c.steps[tag].frees {
+// arrived has the receiver post what it has waited for: the steps that a message frees are
+// all its.
+func (c *collective) arrived(_ units.Time, p Post, act *Actions) {
+	for _, next := range c.steps[p.Tag].frees {
 		if c.missing[next]--; c.missing[next] == 0 {
 			c.post(int(next), act)
 		}
 	}
-	if c.open--; c.open > 0 {
+	c.open.Add(-1)
+}
+
+func (c *collective) turned() bool { return c.open.Load() == 0 && (c.runs || c.over()) }
+
+func (c *collective) settle(now units.Time, act *Actions) {
+	if !c.runs || c.open.Load() > 0 {
 		return
 	}
+	c.runs = false
 	act.Ended = append(act.Ended, c.task())
 	if at := now + c.gap; (c.endless || c.left > 0) && (c.w.Stop == 0 || at < c.w.Stop) {
 		c.at = at
 	}
 }
 
-func (c *collective) over() bool { return c.open == 0 && c.at == units.Never }
+func (c *collective) mayTurn(units.Time, units.Time) bool {
+	return c.runs && c.posted.Load() == int64(len(c.steps)) || c.over()
+}
+
+func (c *collective) over() bool { return !c.runs && c.at == units.Never }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -72,15 +73,15 @@ func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) p
 		message = burstMessage
 	}
 	return &traffic{w: w, make: func(stream func(string) des.Stream) machine {
-		o := &onOff{spec: p, stop: w.Stop, message: message, ahead: int(max(4, burstAhead/message)), live: len(senders)}
+		o := &onOff{spec: p, stop: w.Stop, message: message, ahead: int(max(4, burstAhead/message))}
+		o.live.Store(int64(len(senders)))
 		for i, from := range senders {
 			o.conns = append(o.conns, Conn{Src: from, Dst: receivers[i%len(receivers)], Operation: w.Operation, Message: message, Share: true, Label: label})
 			s := burstSender{draw: stream(fmt.Sprintf("host %d", from)), left: p.Bursts}
-			at := w.Start + units.Time(i)*p.Step
+			s.next = w.Start + units.Time(i)*p.Step
 			if w.Jitter > 0 {
-				at += units.Time(float64(s.draw.Float64() * float64(w.Jitter)))
+				s.next += units.Time(float64(s.draw.Float64() * float64(w.Jitter)))
 			}
-			o.timers.add(at, i)
 			o.senders = append(o.senders, s)
 		}
 		return o
@@ -88,19 +89,22 @@ func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) p
 }
 
 type onOff struct {
+	alone
 	spec    *OnOff
 	stop    units.Time
 	message units.Bytes
 	ahead   int
 	conns   []Conn
 	senders []burstSender
-	timers  timers // a sender's burst begins
-	live    int    // senders whose bursts are not all over
+	timers  []timers     // by place: a sender's burst begins
+	live    atomic.Int64 // senders whose bursts are not all over
 }
 
 type burstSender struct {
 	draw   des.Stream
+	at     int // the place of who posts its messages
 	left   int
+	next   units.Time // of the next burst, or of the end, or Never
 	until  units.Time // of the latest burst
 	posted int        // messages of it under way
 	burst  int        // its number
@@ -117,7 +121,16 @@ type olderBurst struct {
 
 func (o *onOff) connections() []Conn { return o.conns }
 
-func (o *onOff) next() units.Time { return o.timers.next() }
+func (o *onOff) begin(hosts []int, ends []ends) {
+	o.timers = make([]timers, len(hosts))
+	for i := range o.senders {
+		s := &o.senders[i]
+		s.at = ends[i].poster
+		o.timers[s.at].add(s.next, i)
+	}
+}
+
+func (o *onOff) nextOf(place int) units.Time { return o.timers[place].next() }
 
 func (o *onOff) span(s *burstSender, mean units.Time) units.Time {
 	if o.spec.Random {
@@ -126,17 +139,18 @@ func (o *onOff) span(s *burstSender, mean units.Time) units.Time {
 	return mean
 }
 
-func (o *onOff) tick(now units.Time, act *Actions) {
+func (o *onOff) tickOf(now units.Time, place int, act *Actions) {
 	for {
-		i, ok := o.timers.due(now)
+		i, ok := o.timers[place].due(now)
 		if !ok {
 			return
 		}
 		s := &o.senders[i]
+		s.next = units.Never
 		if o.stop > 0 && now >= o.stop { // so that its latest burst was the last
 			s.last = true
 			if s.posted == 0 && len(s.older) == 0 {
-				o.live--
+				o.live.Add(-1)
 			}
 			continue
 		}
@@ -154,7 +168,8 @@ func (o *onOff) tick(now units.Time, act *Actions) {
 			o.post(i, act)
 		}
 		if s.left--; s.left != 0 { // it is negative where there is no bound
-			o.timers.add(s.until+o.span(s, o.spec.Off), i)
+			s.next = s.until + o.span(s, o.spec.Off)
+			o.timers[place].add(s.next, i)
 		} else {
 			s.last = true
 		}
@@ -191,11 +206,22 @@ func (o *onOff) completed(now units.Time, i, tag int, act *Actions) {
 	if s.posted == 0 {
 		act.Ended = append(act.Ended, o.task(i))
 		if s.last {
-			o.live--
+			o.live.Add(-1)
 		}
 	}
 }
 
-func (o *onOff) arrived(units.Time, int, int, *Actions) {}
+func (o *onOff) arrived(units.Time, Post, *Actions) {}
 
-func (o *onOff) over() bool { return o.live == 0 }
+func (o *onOff) mayTurn(_, before units.Time) bool {
+	for i := range o.senders {
+		if s := &o.senders[i]; !s.last && (s.next >= before || o.stop == 0 || s.next < o.stop) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *onOff) turned() bool { return o.over() }
+
+func (o *onOff) over() bool { return o.live.Load() == 0 }

@@ -115,7 +115,8 @@ func (p *Plans) Traffic(seed uint64) []*Traffic {
 	for i, one := range p.plans {
 		if one, ok := one.(*traffic); ok {
 			t := &Traffic{Workload: i, Start: one.w.Start, machine: one.make(p.stream(i, seed))}
-			t.class, t.conns = one.w.class(), t.machine.connections()
+			t.class = one.w.class()
+			t.begin()
 			for j := range t.conns {
 				t.conns[j].Class, t.conns[j].Function = t.class, one.w.Function
 			}

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -207,6 +208,7 @@ func (d Distribution) largest() units.Bytes {
 // requests is clients with requests under way: the machine of RPC and Storage.
 // Client i has, for each of its servers, the connections of a pair.
 type requests struct {
+	alone
 	w        *Workload
 	loop     *Loop
 	label    int
@@ -214,31 +216,43 @@ type requests struct {
 	answered bool // a request is answered by the second connection of its pair
 	inTurn   bool // a client goes from pair to pair
 
-	conns   []Conn
-	clients []client
-	draw    func(*des.Stream, *ask)
-	pool    []ask
-	idle    []int
-	timers  timers
-	open    int // requests begun and not ended
-	unbegun int // clients that will begin more
+	conns    []Conn
+	of       []int // by connection: its client
+	clients  []client
+	clientAt []int // by place: its client, or -1
+	servers  []server
+	ends     []ends
+	draw     func(*des.Stream, *ask)
+	live     atomic.Int64 // requests begun and not ended, and clients that will begin more
+	more     atomic.Int64 // clients with requests left to begin
 }
 
+// client is what a client's host knows.
 type client struct {
-	draw  des.Stream
-	first []int // the first connection of each pair
-	turn  int   // index into first of the next, where they take turns
-	gap   units.Time
-	left  int   // requests to begin; negative is no bound
-	free  int   // of those that may be under way; negative is no bound
-	late  []int // requests that wait for that, from head on
-	head  int
-	ended bool
+	draw   des.Stream
+	first  []int // the first connection of each pair
+	turn   int   // index into first of the next, where they take turns
+	gap    units.Time
+	left   int   // requests to begin; negative is no bound
+	free   int   // of those that may be under way; negative is no bound
+	open   int   // requests under way, or that wait
+	late   []int // those that wait for free, from head on
+	head   int
+	ended  bool
+	pool   []ask // by tag
+	idle   []int
+	timers timers // each begins a request
+}
+
+// server is what a server's host knows: the answers to requests whose service has begun.
+type server struct {
+	answers []Post
+	idle    []int
+	timers  timers // each ends a service
 }
 
 // ask is a request under way, or one that waits.
 type ask struct {
-	client int
 	conn   int // first of the pair
 	second bool
 	size   [2]units.Bytes
@@ -246,7 +260,9 @@ type ask struct {
 }
 
 func newRequests(w *Workload, loop *Loop, label int, hosts []int, stream func(string) des.Stream) *requests {
-	r := &requests{w: w, loop: loop, label: label, clients: make([]client, len(hosts)), unbegun: len(hosts)}
+	r := &requests{w: w, loop: loop, label: label, clients: make([]client, len(hosts))}
+	r.live.Store(int64(len(hosts)))
+	r.more.Store(int64(len(hosts)))
 	for i, h := range hosts {
 		c := &r.clients[i]
 		c.draw = stream(fmt.Sprintf("host %d", h))
@@ -259,11 +275,11 @@ func newRequests(w *Workload, loop *Loop, label int, hosts []int, stream func(st
 			if c.free == 0 {
 				c.free = -1
 			}
-			r.timers.add(w.Start+r.interval(c), i)
+			c.timers.add(w.Start+r.interval(c), i)
 			continue
 		}
 		for range max(c.free, 1) {
-			r.timers.add(w.Start+units.Time(float64(c.draw.Float64()*float64(w.Jitter))), i)
+			c.timers.add(w.Start+units.Time(float64(c.draw.Float64()*float64(w.Jitter))), i)
 		}
 		c.free = -1 // the timers bound it
 	}
@@ -282,58 +298,95 @@ func (r *requests) interval(c *client) units.Time {
 func (r *requests) pair(client int, conns ...Conn) {
 	r.clients[client].first = append(r.clients[client].first, len(r.conns))
 	r.conns = append(r.conns, conns...)
+	for range conns {
+		r.of = append(r.of, client)
+	}
 }
 
 func (r *requests) connections() []Conn { return r.conns }
 
-func (r *requests) next() units.Time { return r.timers.next() }
-
-// Timers are clients', by their numbers, and behind these requests whose service
-// ends, by theirs.
-func (r *requests) tick(now units.Time, act *Actions) {
-	for {
-		what, ok := r.timers.due(now)
-		switch {
-		case !ok:
-			return
-		case what < len(r.clients):
-			r.begin(now, what, act)
-		default:
-			i := what - len(r.clients)
-			q := &r.pool[i]
-			act.Posts = append(act.Posts, Post{Conn: q.conn + 1, Size: q.size[1], Tag: i})
-		}
+func (r *requests) begin(hosts []int, ends []ends) {
+	r.clientAt, r.servers, r.ends = make([]int, len(hosts)), make([]server, len(hosts)), ends
+	for place := range r.clientAt {
+		r.clientAt[place] = -1
+	}
+	for i := range r.clients {
+		r.clientAt[ends[r.clients[i].first[0]].poster] = i // a pair's first is a Write or a Send
 	}
 }
 
-// begin begins a request of a client whose time has come.
-func (r *requests) begin(now units.Time, i int, act *Actions) {
+func (r *requests) nextOf(place int) units.Time {
+	next := r.servers[place].timers.next()
+	if i := r.clientAt[place]; i >= 0 {
+		next = min(next, r.clients[i].timers.next())
+	}
+	return next
+}
+
+func (r *requests) tickOf(now units.Time, place int, act *Actions) {
+	if i := r.clientAt[place]; i >= 0 {
+		r.beginDue(now, i, act)
+	}
+	r.answer(now, &r.servers[place], act)
+}
+
+// answer posts the answers whose time has come.
+func (r *requests) answer(now units.Time, s *server, act *Actions) {
+	for {
+		i, ok := s.timers.due(now)
+		if !ok {
+			return
+		}
+		act.Posts = append(act.Posts, s.answers[i])
+		s.idle = append(s.idle, i)
+	}
+}
+
+// beginDue begins the requests of a client whose time has come.
+func (r *requests) beginDue(now units.Time, i int, act *Actions) {
+	c := &r.clients[i]
+	for {
+		if _, ok := c.timers.due(now); !ok {
+			return
+		}
+		r.request(now, i, act)
+	}
+}
+
+// request begins a request of a client.
+func (r *requests) request(now units.Time, i int, act *Actions) {
 	c := &r.clients[i]
 	if c.ended {
 		return
 	}
 	if c.left == 0 || r.w.Stop > 0 && now >= r.w.Stop {
+		if c.left != 0 {
+			r.more.Add(-1)
+		}
 		c.ended = true
-		r.unbegun--
+		r.live.Add(-1)
 		return
 	}
 	if c.left > 0 {
-		c.left--
+		if c.left--; c.left == 0 {
+			r.more.Add(-1)
+		}
 	}
-	n := r.alloc()
-	q := &r.pool[n]
-	*q = ask{client: i, conn: c.first[r.pick(c)], start: now}
+	n := slot(&c.pool, &c.idle)
+	q := &c.pool[n]
+	*q = ask{conn: c.first[r.pick(c)], start: now}
 	r.draw(&c.draw, q)
-	r.open++
+	c.open++
+	r.live.Add(1)
 	act.Begun = append(act.Begun, r.task(q))
 	if c.free == 0 {
 		c.late = append(c.late, n)
 	} else {
 		c.free--
-		r.post(n, act)
+		r.post(c, n, act)
 	}
 	if r.loop.Rate > 0 {
-		r.timers.add(now+r.interval(c), i)
+		c.timers.add(now+r.interval(c), i)
 	}
 }
 
@@ -347,23 +400,27 @@ func (r *requests) pick(c *client) int {
 	return k
 }
 
-func (r *requests) alloc() int {
-	if last := len(r.idle) - 1; last >= 0 {
-		n := r.idle[last]
-		r.idle = r.idle[:last]
+// slot returns the index of an element of pool that is not in use.
+func slot[T any](pool *[]T, idle *[]int) int {
+	if last := len(*idle) - 1; last >= 0 {
+		n := (*idle)[last]
+		*idle = (*idle)[:last]
 		return n
 	}
-	r.pool = append(r.pool, ask{})
-	return len(r.pool) - 1
+	*pool = append(*pool, *new(T))
+	return len(*pool) - 1
 }
 
-func (r *requests) post(n int, act *Actions) {
-	q := &r.pool[n]
-	conn := q.conn
+func (r *requests) post(c *client, n int, act *Actions) {
+	q := &c.pool[n]
+	p := Post{Conn: q.conn, Size: q.size[0], Tag: n}
 	if q.second {
-		conn++
+		p.Conn++
 	}
-	act.Posts = append(act.Posts, Post{Conn: conn, Size: q.size[0], Tag: n})
+	if r.answered {
+		p.Response = q.size[1]
+	}
+	act.Posts = append(act.Posts, p)
 }
 
 func (r *requests) task(q *ask) Task {
@@ -381,32 +438,36 @@ func (r *requests) task(q *ask) Task {
 	return t
 }
 
-func (r *requests) completed(now units.Time, _, tag int, act *Actions) {
+func (r *requests) completed(now units.Time, conn, tag int, act *Actions) {
 	if !r.answered {
-		r.end(now, tag, act)
+		r.end(now, r.of[conn], tag, act)
 	}
 }
 
-func (r *requests) arrived(now units.Time, conn, tag int, act *Actions) {
-	switch q := &r.pool[tag]; {
+func (r *requests) arrived(now units.Time, p Post, act *Actions) {
+	client := r.of[p.Conn]
+	switch {
 	case !r.answered:
-	case conn == q.conn:
-		r.timers.add(now+r.service, len(r.clients)+tag)
-		r.tick(now, act)
+	case p.Response > 0:
+		s := &r.servers[r.ends[p.Conn].receiver]
+		i := slot(&s.answers, &s.idle)
+		s.answers[i] = Post{Conn: p.Conn + 1, Size: p.Response, Tag: p.Tag}
+		s.timers.add(now+r.service, i)
+		r.answer(now, s, act)
 	default:
-		r.end(now, tag, act)
+		r.end(now, client, p.Tag, act)
 	}
 }
 
-func (r *requests) end(now units.Time, n int, act *Actions) {
-	q := &r.pool[n]
-	c := &r.clients[q.client]
-	act.Ended = append(act.Ended, r.task(q))
-	r.open--
+func (r *requests) end(now units.Time, i, n int, act *Actions) {
+	c := &r.clients[i]
+	act.Ended = append(act.Ended, r.task(&c.pool[n]))
+	c.open--
+	r.live.Add(-1)
 	if r.loop.Rate == 0 {
-		r.timers.add(now+r.loop.Think, q.client)
+		c.timers.add(now+r.loop.Think, i)
 	}
-	r.idle = append(r.idle, n)
+	c.idle = append(c.idle, n)
 	if c.free >= 0 {
 		c.free++
 	}
@@ -417,12 +478,30 @@ func (r *requests) end(now units.Time, n int, act *Actions) {
 			c.late = c.late[:copy(c.late, c.late[c.head:])]
 			c.head = 0
 		}
-		r.post(next, act)
+		r.post(c, next, act)
 	}
-	r.tick(now, act)
+	r.beginDue(now, i, act)
 }
 
-func (r *requests) over() bool { return r.unbegun == 0 && r.open == 0 }
+func (r *requests) mayTurn(now, before units.Time) bool {
+	if r.more.Load() > 0 && (r.w.Stop == 0 || before <= r.w.Stop) {
+		return false
+	}
+	for i := range r.clients {
+		c := &r.clients[i]
+		// Nothing ends a client but a timer, of which an answer may make one.
+		if c.open > 0 && (r.loop.Rate > 0 || now+r.loop.Think >= before) || c.open == 0 {
+			if !c.ended && c.timers.next() >= before {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (r *requests) turned() bool { return r.over() }
+
+func (r *requests) over() bool { return r.live.Load() == 0 }
 
 // SingleRequest returns the Traffic of one request from host 0 to host 1, and of its
 // answer, of that many bytes each: for measuring what hosts add to it.
@@ -434,5 +513,7 @@ func SingleRequest(op Operation, size units.Bytes) *Traffic {
 	back.Src, back.Dst = 1, 0
 	r.pair(0, there, back)
 	r.draw = func(_ *des.Stream, q *ask) { q.size = [2]units.Bytes{size, size} }
-	return &Traffic{machine: r, conns: r.connections()}
+	t := &Traffic{machine: r}
+	t.begin()
+	return t
 }

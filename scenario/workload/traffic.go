@@ -2,6 +2,8 @@ package workload
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -13,7 +15,14 @@ import (
 // machine: whoever runs it opens the connections at Start, tells it the time,
 // what has completed and what has arrived, and does what it answers.
 //
-// The pointer that a method returns is valid until the next call.
+// What a host does follows from what that host knows. So the methods that act for a
+// host (TickOf for it, Completed for the poster of a message, Arrived for its receiver)
+// touch that host's state alone and may be called concurrently with those of other
+// hosts, where a message is posted before it arrives, in the memory model's sense. The
+// others are called when no host acts.
+//
+// The pointer that a method returns is valid until the next call for the same host, or
+// for none.
 type Traffic struct {
 	// Workload is the index of the workload.
 	Workload int
@@ -23,8 +32,13 @@ type Traffic struct {
 	machine machine
 	class   int
 	conns   []Conn
-	act     Actions
+	hosts   []int
+	ends    []ends    // by connection
+	acts    []Actions // by place of a host, and behind them those of none
 }
+
+// ends are the places of the hosts at both ends of a connection.
+type ends struct{ poster, receiver int }
 
 // Conn is a connection of a Traffic: a queue pair at each end, data one way.
 type Conn struct {
@@ -56,7 +70,9 @@ type Conn struct {
 type Post struct {
 	Conn int // index into Connections
 	Size units.Bytes
-	Tag  int // comes back with Completed and Arrived
+	Tag  int // comes back with Completed
+	// Response is the size of what the receiver answers, or 0.
+	Response units.Bytes
 }
 
 // Task is a piece of work that results count as they count a flow: a request with
@@ -90,15 +106,25 @@ type Actions struct {
 	Posts []Post
 	Begun []Task
 	Ended []Task
+
+	_ [7]uint64 // those of two hosts share no cache line
 }
 
-// machine is a Traffic's state. What it wants done it appends to act.
+// machine is a Traffic's state. What it wants done it appends to act. Hosts are named by
+// their place in Traffic.Hosts.
 type machine interface {
 	connections() []Conn
+	// begin tells it the places of the hosts of its connections.
+	begin(hosts []int, ends []ends)
 	next() units.Time
 	tick(now units.Time, act *Actions)
+	nextOf(place int) units.Time
+	tickOf(now units.Time, place int, act *Actions)
 	completed(now units.Time, conn, tag int, act *Actions)
-	arrived(now units.Time, conn, tag int, act *Actions)
+	arrived(now units.Time, p Post, act *Actions)
+	turned() bool
+	settle(now units.Time, act *Actions)
+	mayTurn(now, before units.Time) bool
 	over() bool
 }
 
@@ -113,46 +139,125 @@ func (*traffic) start(func(string) des.Stream) flowSource { return &listSource{}
 // Connections lists the connections, in the order in which to open them.
 func (t *Traffic) Connections() []Conn { return t.conns }
 
-// Next is when Tick wants to be called: units.Never if only a message can change
-// anything. It may change with every call.
+// Hosts lists the hosts of the connections, in ascending order: a host's place is its
+// index there.
+func (t *Traffic) Hosts() []int { return t.hosts }
+
+// Poster and Receiver return the places of the hosts that post on a connection, and that
+// Arrived is called for.
+func (t *Traffic) Poster(conn int) int   { return t.ends[conn].poster }
+func (t *Traffic) Receiver(conn int) int { return t.ends[conn].receiver }
+
+// Next is when Tick wants to be called: units.Never if only a host can change anything.
+// It may change with every call of Tick and Settle.
 func (t *Traffic) Next() units.Time { return t.machine.next() }
 
-// Tick says that Next's time has come, or Start's.
+// Tick says that Next's time has come, or Start's: what hosts do together.
 func (t *Traffic) Tick(now units.Time) *Actions {
-	t.machine.tick(now, t.clear())
-	return t.classed()
+	act := t.clear(len(t.hosts))
+	t.machine.tick(now, act)
+	return t.classed(act)
+}
+
+// NextOf is when TickOf wants to be called for the host at a place, or units.Never. It may
+// change with every call for that host, and with Tick.
+func (t *Traffic) NextOf(place int) units.Time { return t.machine.nextOf(place) }
+
+// TickOf says that NextOf's time has come.
+func (t *Traffic) TickOf(now units.Time, place int) *Actions {
+	act := t.clear(place)
+	t.machine.tickOf(now, place, act)
+	return t.classed(act)
 }
 
 // Completed says that the poster of a message knows that it has been carried out.
 func (t *Traffic) Completed(now units.Time, conn, tag int) *Actions {
-	t.machine.completed(now, conn, tag, t.clear())
-	return t.classed()
+	act := t.clear(t.ends[conn].poster)
+	t.machine.completed(now, conn, tag, act)
+	return t.classed(act)
 }
 
-// Arrived says that Dst knows that a message has arrived; for a Read that is its
+// Arrived says that the receiver knows that a message has arrived; for a Read that is its
 // completion.
-func (t *Traffic) Arrived(now units.Time, conn, tag int) *Actions {
-	t.machine.arrived(now, conn, tag, t.clear())
-	return t.classed()
+func (t *Traffic) Arrived(now units.Time, p Post) *Actions {
+	act := t.clear(t.ends[p.Conn].receiver)
+	t.machine.arrived(now, p, act)
+	return t.classed(act)
 }
 
-// Over reports that nothing will be posted any more and all tasks have ended.
+// Turned reports whether what hosts have done makes something follow for all of them,
+// which Settle does: an iteration of a collective is at its end, or the Traffic over.
+func (t *Traffic) Turned() bool { return t.machine.turned() }
+
+// Settle does what follows for all hosts, where Turned says so.
+func (t *Traffic) Settle(now units.Time) *Actions {
+	act := t.clear(len(t.hosts))
+	t.machine.settle(now, act)
+	return t.classed(act)
+}
+
+// MayTurn reports whether what hosts do from now on and before a time may be more than
+// each one's own matter, if every message that has been posted arrives and completes at
+// once, and none that is posted in that time does: a collective's iteration may end, or
+// the Traffic be over.
+func (t *Traffic) MayTurn(now, before units.Time) bool { return t.machine.mayTurn(now, before) }
+
+// Over reports that nothing will be posted any more and all tasks have ended, as of the
+// latest Settle.
 func (t *Traffic) Over() bool { return t.machine.over() }
 
-func (t *Traffic) clear() *Actions {
-	t.act.Posts, t.act.Begun, t.act.Ended = t.act.Posts[:0], t.act.Begun[:0], t.act.Ended[:0]
-	return &t.act
+// begin gives the hosts their places.
+func (t *Traffic) begin() {
+	t.conns = t.machine.connections()
+	places := map[int]int{}
+	for i := range t.conns {
+		places[t.conns[i].Src], places[t.conns[i].Dst] = 0, 0
+	}
+	t.hosts = slices.Sorted(maps.Keys(places))
+	for place, h := range t.hosts {
+		places[h] = place
+	}
+	for i := range t.conns {
+		c := &t.conns[i]
+		e := ends{poster: places[c.Src], receiver: places[c.Dst]}
+		if c.Operation == Read {
+			e.poster = e.receiver
+		}
+		t.ends = append(t.ends, e)
+	}
+	t.acts = make([]Actions, len(t.hosts)+1)
+	t.machine.begin(t.hosts, t.ends)
+}
+
+func (t *Traffic) clear(place int) *Actions {
+	act := &t.acts[place]
+	act.Posts, act.Begun, act.Ended = act.Posts[:0], act.Begun[:0], act.Ended[:0]
+	return act
 }
 
 // classed tells the tasks their class.
-func (t *Traffic) classed() *Actions {
-	for _, tasks := range [][]Task{t.act.Begun, t.act.Ended} {
-		for i := range tasks {
-			tasks[i].Class = t.class
-		}
+func (t *Traffic) classed(act *Actions) *Actions {
+	for i := range act.Begun {
+		act.Begun[i].Class = t.class
 	}
-	return &t.act
+	for i := range act.Ended {
+		act.Ended[i].Class = t.class
+	}
+	return act
 }
+
+// alone is the part of a machine whose hosts do nothing together.
+type alone struct{}
+
+func (alone) next() units.Time            { return units.Never }
+func (alone) tick(units.Time, *Actions)   {}
+func (alone) settle(units.Time, *Actions) {}
+
+// together is the part of one whose hosts do nothing by themselves at a time.
+type together struct{}
+
+func (together) nextOf(int) units.Time            { return units.Never }
+func (together) tickOf(units.Time, int, *Actions) {}
 
 // maxConns bounds the connections of a Traffic.
 const maxConns = 1 << 16

@@ -32,7 +32,27 @@ func newPuppet(t *workload.Traffic, took func(conn int) units.Time) *puppet {
 	n := len(t.Connections())
 	p := &puppet{t: t, now: t.Start, queue: make([][]workload.Post, n), sent: make([]units.Bytes, n), due: make([]units.Time, n), took: took}
 	p.do(t.Tick(p.now))
+	p.turns()
 	return p
+}
+
+// turns has hosts do what is due by itself, and then what they do together.
+func (p *puppet) turns() {
+	for place := range p.t.Hosts() {
+		if p.t.NextOf(place) <= p.now {
+			p.do(p.t.TickOf(p.now, place))
+		}
+	}
+	p.do(p.t.Settle(p.now))
+}
+
+// next is when something is due that is no message.
+func (p *puppet) next() units.Time {
+	at := p.t.Next()
+	for place := range p.t.Hosts() {
+		at = min(at, p.t.NextOf(place))
+	}
+	return at
 }
 
 func (p *puppet) do(act *workload.Actions) {
@@ -53,7 +73,7 @@ func (p *puppet) do(act *workload.Actions) {
 
 // step lets the next thing happen, and reports whether there was one before end.
 func (p *puppet) step(end units.Time) bool {
-	first, at := -1, p.t.Next()
+	first, at := -1, p.next()
 	for c := range p.queue {
 		if len(p.queue[c]) > 0 && (p.due[c] < at || first < 0 && p.due[c] <= at) {
 			first, at = c, p.due[c]
@@ -64,7 +84,10 @@ func (p *puppet) step(end units.Time) bool {
 	}
 	p.now = at
 	if first < 0 {
-		p.do(p.t.Tick(at))
+		if p.t.Next() <= at {
+			p.do(p.t.Tick(at))
+		}
+		p.turns()
 		return true
 	}
 	x := p.queue[first][0]
@@ -73,10 +96,12 @@ func (p *puppet) step(end units.Time) bool {
 		p.due[first] = at + p.took(first)
 	}
 	if p.t.Connections()[first].Notify {
-		p.do(p.t.Arrived(at, first, x.Tag))
+		p.do(p.t.Arrived(at, x))
+		p.do(p.t.Settle(at))
 	}
 	if !p.t.Over() {
 		p.do(p.t.Completed(at, first, x.Tag))
+		p.do(p.t.Settle(at))
 	}
 	return true
 }

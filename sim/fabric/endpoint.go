@@ -119,10 +119,10 @@ func (e *HostEvents) Take(now units.Time) (ev des.Event, ok bool) {
 // settle between hosts (Lane.Settle).
 func (n *Network) OnSettle(f func()) { n.settle = f }
 
-// Settle has what OnSettle was given called: at once, or in a divided network after
-// the window.
+// Settle has what OnSettle was given called: at once, or in a window of a divided network
+// after the window.
 func (x *Lane) Settle() {
-	if !x.divided && x.n.settle != nil {
-		x.n.settle()
+	if n := x.n; n.settle != nil && !(x.divided && n.division.within) {
+		n.settle()
 	}
 }
