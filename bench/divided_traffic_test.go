@@ -19,7 +19,7 @@ func TestDividedTrafficStaged(t *testing.T) {
 		"rpc":        {"duration=1ms", "warmup=200us"},
 		"storage":    {"duration=1ms", "warmup=200us"},
 	} {
-		t.Run(name, func(t *testing.T) { agreeDivided(t, load(t, name, append(sets, "expect=[]")...)) })
+		t.Run(name, func(t *testing.T) { agree(t, load(t, name, append(sets, "expect=[]")...)) })
 	}
 	for i, workloads := range []string{
 		"{kind: on-off, senders: [h0..h2], receivers: [h3], on: 20us, off: 10us, bursts: 3}",
@@ -34,16 +34,7 @@ func TestDividedTrafficStaged(t *testing.T) {
 		"{kind: storage, clients: [h0], targets: [h4], reads: 1, block: 64B, requests: 20}",
 		"{kind: storage, clients: [h0..h3], targets: [h4, h5], reads: 0, order: turn, block: 16KiB, rate: 50000, arrivals: even, stop: 200us}",
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { agreeDivided(t, parse(t, onTwoRacks("host timely", 1, workloads, ""))) })
-	}
-}
-
-// agreeDivided has all systems run divided, and agree.
-func agreeDivided(t *testing.T, s *scenario.Scenario) {
-	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	if divided := runsAgree(t, s); divided < len(s.Systems) {
-		t.Errorf("%d of %d systems ran divided", divided, len(s.Systems))
+		t.Run(fmt.Sprint(i), func(t *testing.T) { agree(t, parse(t, onTwoRacks("host timely", 1, workloads, ""))) })
 	}
 }
 

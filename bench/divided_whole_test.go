@@ -31,19 +31,24 @@ func seen(t *testing.T, s *scenario.Scenario, workers int) (string, *results.Res
 		if workers > 0 && sys.Undivided != "" {
 			t.Errorf("%s is not divided: %s", sys.Name, sys.Undivided)
 		}
-		sys.Undivided = ""
 	}
+	return string(out) + withoutCost(t, r), r
+}
+
+// withoutCost is a result as JSON, without what it cost and how it was run.
+func withoutCost(t *testing.T, r *results.Result) string {
+	t.Helper()
 	d := &results.Document{Results: []*results.Result{r}}
 	d.ClearWall()
 	r.Events = 0
 	for _, sys := range r.Systems {
-		sys.Events = 0
+		sys.Events, sys.Undivided = 0, ""
 	}
 	b, err := json.MarshalIndent(d, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(append(out, b...)), r
+	return string(b)
 }
 
 // agree fails unless a scenario is divided and one, two and three workers give what

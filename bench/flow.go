@@ -300,5 +300,5 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 func (f *flow) disconnect(at units.Time) error {
 	f.poster.nic.Recycle(f.qp.Num())
 	f.peer.bind(f.peerQP.Num(), nil)
-	return errors.Join(f.peerQP.(*simverbs.QP).CloseAt(at), f.freeMemory())
+	return errors.Join(f.peerQP.(*simverbs.QP).CloseAt(at), f.freeMemory(at))
 }

@@ -89,6 +89,8 @@ func (h *host) say(n notice) {
 // settle hears what hosts have to say: at once, or in a divided network after the window,
 // in the order in which an undivided one has it.
 func (s *simulation) settle() {
+	s.nics.Settle()
+	s.packets.Settle()
 	all := s.heard[:0]
 	for i := range s.notices {
 		list := &s.notices[i]

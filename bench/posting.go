@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // place is where the messages of a queue pair lie in the region of its host: one
@@ -53,12 +54,12 @@ func (f *flow) findMemory() error {
 	return err
 }
 
-// freeMemory gives up regions of the flow's own.
-func (f *flow) freeMemory() error {
+// freeMemory gives up regions of the flow's own, at a time.
+func (f *flow) freeMemory(at units.Time) error {
 	if !f.poster.sim.sys.Verbs.MRPerQP {
 		return nil
 	}
-	return errors.Join(f.local.Close(), f.remote.Close())
+	return errors.Join(f.local.(*simverbs.MR).CloseAt(at), f.remote.(*simverbs.MR).CloseAt(at))
 }
 
 // quiet is messages for which no completion was requested.

@@ -74,7 +74,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	if err != nil {
 		return refuse(err)
 	}
-	why := undivided(s, sys, opt, packets != nil)
+	why := undivided(s, sys)
 	if why != nil {
 		workers, why = 0, errIf(workers > 0, why)
 	}
@@ -107,9 +107,8 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 		if err := packets.Begin(sys.Name); err != nil {
 			return nil, 0, err
 		}
-		for _, nic := range sim.nics.NICs {
-			nic.OnTransmit(packets.Add)
-		}
+		packets.Watch(sim.nics.NICs, sim.net.Lanes(), sim.net.Division() != nil)
+		sim.packets = packets
 	}
 	m.progress = progress
 	var ended []results.HostProgram
@@ -147,18 +146,12 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 
 // undivided says what of a system's run can't be done in windows, beside what its network
 // can't, or nil.
-func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options, packets bool) error {
+func undivided(s *scenario.Scenario, sys *scenario.System) error {
 	switch {
 	case sys.Reduced():
 		return nil
 	case len(s.Programs) > 0:
 		return errors.New("programs, which run one at a time")
-	case packets || opt.NICTrace != nil || opt.NICVCD != nil:
-		return errors.New("what NICs do is written as it happens")
-	case len(s.MeasuredNICs()) > 0:
-		return errors.New("measure.nic: requests are followed through the NICs of both ends")
-	case sys.Verbs.MRPerQP:
-		return errors.New("verbs.mr_per_qp: the regions of both ends go when a flow ends")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/bench/internal/wire"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/internal/nictrace"
 	"github.com/sluice-rdma/sluice/internal/simnet"
@@ -57,6 +58,7 @@ type simulation struct {
 	onTask  func(t *workload.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
 	nics    nictrace.Network // for those who watch them
+	packets *wire.Capture    // nil unless they are recorded
 	err     error
 }
 
@@ -97,6 +99,9 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 		}
 	}
 	s.nics.System, s.nics.Topology = sys.Name, graph
+	if s.net.Division() != nil {
+		s.nics.Lanes = s.net.Lanes()
+	}
 	if sys.Scheme.Oracle {
 		s.oracle = s.newOracle()
 	}
@@ -113,9 +118,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
 	s.notices = make([]notices, s.net.Lanes())
 	s.net.OnSettle(s.settle)
-	if !s.sys.Verbs.MRPerQP { // whose regions go with it
-		s.linger = s.net.Lookahead()
-	}
+	s.linger = s.net.Lookahead()
 	world := simverbs.NewWorld(s.engine, s.net)
 	frames := nicmodel.NewFrames(s.net)
 	s.programs.transport(frames)
@@ -211,6 +214,7 @@ func (s *simulation) run() error {
 		s.measure.begin()
 	}
 	s.built.Run(s.duration)
+	s.packets.Settle()
 	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	if s.measure != nil {

@@ -54,7 +54,7 @@ const (
 	alarmEvents uint32 = iota // events of the NIC, in a divided network
 	AlarmHost                 // what runs on the host
 	AlarmThread               // and the thread that it posts by
-	alarmClose                // a queue pair closes
+	alarmClose                // a queue pair or a region closes
 )
 
 // OnAlarm calls f at the times of an alarm of the NIC's host, AlarmHost or AlarmThread

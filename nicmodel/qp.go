@@ -270,10 +270,11 @@ func (n *NIC) Recycle(num uint32) {
 	}
 }
 
-// closing is a queue pair that is destroyed at a time.
+// closing is a queue pair, or the key of a region, that is destroyed at a time.
 type closing struct {
-	at units.Time
-	qp *qp
+	at  units.Time
+	qp  *qp // nil for a region
+	key uint32
 }
 
 // CloseQP is DestroyQP at a time, in the order of these times. The number is free at
@@ -289,14 +290,25 @@ func (n *NIC) CloseQP(num uint32, at units.Time) {
 	n.pairs.late = append(n.pairs.late, q)
 	n.pairs.all[num>>qpGenerationBits-1] = nil
 	n.pairs.recycle(num)
-	n.closing = append(n.closing, closing{at, q})
-	n.net.SetAlarm(n.host, alarmClose, at)
+	n.closeAt(closing{at: at, qp: q})
 }
 
-// close destroys the queue pairs whose time has come.
+// CloseMR is DeregMR at a time, in the order of the times of this and of CloseQP.
+func (n *NIC) CloseMR(key uint32, at units.Time) { n.closeAt(closing{at: at, key: key}) }
+
+func (n *NIC) closeAt(c closing) {
+	n.closing = append(n.closing, c)
+	n.net.SetAlarm(n.host, alarmClose, c.at)
+}
+
+// close destroys what is to be closed by now.
 func (n *NIC) close(now units.Time) {
 	for len(n.closing) > 0 && n.closing[0].at <= now {
-		n.destroy(n.closing[0].qp)
+		if c := &n.closing[0]; c.qp != nil {
+			n.destroy(c.qp)
+		} else {
+			n.DeregMR(c.key)
+		}
 		n.closing = slices.Delete(n.closing, 0, 1)
 	}
 	if n.divided && len(n.closing) > 0 {

@@ -77,6 +77,7 @@ func (v *VCD) Watch(n *Network) error {
 	if err != nil {
 		return err
 	}
+	n.watched()
 	system := v.scope(nil, n.System)
 	for h := range n.NICs {
 		if pairs, ok := of[h]; ok || len(v.filter.Of) == 0 {
@@ -145,7 +146,10 @@ func (v *VCD) nic(n *Network, scope []string, host int, pairs []uint32) {
 		}
 		v.span(stages[i].stall, begin, end, int32(why))
 	}
-	nic.OnWork(work)
+	takeWork := func(r *report) { work(r.index, r.begin, r.end, r.why) }
+	nic.OnWork(func(i int, begin, end units.Time, why nicmodel.Stall) {
+		n.report(report{host: host, take: takeWork, index: i, begin: begin, end: end, why: why})
+	})
 	n.ends = append(n.ends, func(now units.Time) {
 		nic.OpenStalls(now, work)
 		v.last = max(v.last, min(now, v.filter.To))
@@ -157,9 +161,12 @@ func (v *VCD) nic(n *Network, scope []string, host int, pairs []uint32) {
 		v.signal(append(slices.Clone(scope), "queues"), q.Queue, "integer", vcdInteger)
 		levels = append(levels, 0)
 	}
+	takeLevel := func(r *report) {
+		v.add(first+uint32(r.index), r.begin, int32(r.level-levels[r.index]))
+		levels[r.index] = r.level
+	}
 	nic.OnLevel(func(i int, now units.Time, level int) {
-		v.add(first+uint32(i), now, int32(level-levels[i]))
-		levels[i] = level
+		n.report(report{host: host, take: takeLevel, index: i, begin: now, level: level})
 	})
 
 	places := map[uint32]uint32{} // by queue pair, the signal of the first place

@@ -344,9 +344,25 @@ func (m *MR) Close() error {
 	}
 	// The peer may have had the key invalidated already.
 	m.pd.dev.nic.DeregMR(m.region.Key)
+	m.forget()
+	return nil
+}
+
+// CloseAt is Close of a region without windows, but peers may use it until a time: see
+// QP.CloseAt.
+func (m *MR) CloseAt(at units.Time) error {
+	if m.gone {
+		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrClosed, "the region was deregistered before")
+	}
+	m.pd.dev.nic.CloseMR(m.region.Key, at)
+	m.forget()
+	return nil
+}
+
+// forget counts a region as gone.
+func (m *MR) forget() {
 	m.gone = true
 	m.pd.users--
-	return nil
 }
 
 // MW implements verbs.MW.

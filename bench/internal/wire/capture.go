@@ -2,8 +2,10 @@
 package wire
 
 import (
+	"cmp"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -19,13 +21,31 @@ import (
 
 // Capture writes packets to a pcapng file, with an interface for each system. Times are
 // those of the simulation, as if it began in 1970; telemetry that switches write is left out.
+// A nil Capture has nothing to settle.
 type Capture struct {
 	to    io.Writer
 	ng    *pcapgo.NgWriter
-	at    int // the interface of the present system
+	at    int    // the interface of the present system
+	lanes []lane // of its network, since the last Settle
+	held  []held // scratch of Settle
+	err   error
+}
+
+// lane is what the NICs that a lane of the network runs have sent.
+type lane struct {
 	frame []byte
 	zeros []byte
-	err   error
+	held  []held
+	bytes []byte // theirs
+	_     [64]byte
+}
+
+// held is a packet that is not written yet.
+type held struct {
+	at       units.Time
+	host     int
+	lane     *lane
+	from, to int // in the lane's bytes
 }
 
 // NewCapture returns a capture that writes to w.
@@ -44,12 +64,51 @@ func (c *Capture) Begin(system string) error {
 	return err
 }
 
-// Add writes a packet as its NIC puts it on the wire.
-func (c *Capture) Add(now units.Time, p *nicmodel.Sent) {
+// Watch has the packets of a network's NICs written, which has so many lanes, as they are
+// put on the wire: at once, or where the network is divided by Settle.
+func (c *Capture) Watch(nics []*nicmodel.NIC, lanes int, divided bool) {
+	c.lanes = make([]lane, lanes)
+	for host, nic := range nics {
+		nic.OnTransmit(func(now units.Time, p *nicmodel.Sent) {
+			x := &c.lanes[nic.Lane().Index()]
+			b := x.build(p)
+			if !divided {
+				c.write(now, b)
+				return
+			}
+			x.held = append(x.held, held{now, host, x, len(x.bytes), len(x.bytes) + len(b)})
+			x.bytes = append(x.bytes, b...)
+		})
+	}
+}
+
+// Settle writes what NICs have sent within a window of a divided network, in the order of
+// time. Call it when no host is at work.
+func (c *Capture) Settle() {
+	if c == nil {
+		return
+	}
+	all := c.held[:0]
+	for i := range c.lanes {
+		all = append(all, c.lanes[i].held...)
+	}
+	slices.SortStableFunc(all, func(a, b held) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.host, b.host)) })
+	for i := range all {
+		h := &all[i]
+		c.write(h.at, h.lane.bytes[h.from:h.to])
+	}
+	for i := range c.lanes {
+		x := &c.lanes[i]
+		x.held, x.bytes = x.held[:0], x.bytes[:0]
+	}
+	c.held = all
+}
+
+// write writes a packet.
+func (c *Capture) write(now units.Time, b []byte) {
 	if c.err != nil {
 		return
 	}
-	b := c.build(p)
 	c.err = c.ng.WritePacket(gopacket.CaptureInfo{
 		Timestamp: time.Unix(0, int64(now/units.Nanosecond)), CaptureLength: len(b), Length: len(b), InterfaceIndex: c.at,
 	}, b)
@@ -64,21 +123,21 @@ func (c *Capture) Close() error {
 }
 
 // build puts a packet into bytes, without FCS.
-func (c *Capture) build(p *nicmodel.Sent) []byte {
+func (x *lane) build(p *nicmodel.Sent) []byte {
 	const overhead = roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes
-	if need := overhead + p.Bytes; len(c.frame) < need {
-		c.frame, c.zeros = make([]byte, need), make([]byte, p.Bytes)
+	if need := overhead + p.Bytes; len(x.frame) < need {
+		x.frame, x.zeros = make([]byte, need), make([]byte, p.Bytes)
 	}
 	t := roce.Packet{Header: *p.Header, DestQP: p.DstQP, PKey: roce.DefaultPKey, Pad: roce.Pad(p.Bytes), QKey: p.QKey, SrcQP: p.SrcQP}
 	if t.Opcode == ib.CNP {
 		t = roce.CNP(p.DstQP, roce.DefaultPKey)
 	}
-	b := c.frame
+	b := x.frame
 	n := roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes
 	n += t.Put(b[n:])
 	payload := p.Payload
 	if payload == nil {
-		payload = c.zeros[:p.Bytes]
+		payload = x.zeros[:p.Bytes]
 	}
 	n += copy(b[n:], payload)
 	n += roce.PutPad(b[n:], t.Pad)
