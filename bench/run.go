@@ -107,7 +107,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 		if err := packets.Begin(sys.Name); err != nil {
 			return nil, 0, err
 		}
-		packets.Watch(sim.nics.NICs, sim.net.Lanes(), sim.net.Division() != nil)
+		packets.Watch(sim.nics.NICs, sim.net.Lanes())
 		sim.packets = packets
 	}
 	m.progress = progress

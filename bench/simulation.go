@@ -99,9 +99,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 		}
 	}
 	s.nics.System, s.nics.Topology = sys.Name, graph
-	if s.net.Division() != nil {
-		s.nics.Lanes = s.net.Lanes()
-	}
+	s.nics.Lanes = s.net.Lanes()
 	if sys.Scheme.Oracle {
 		s.oracle = s.newOracle()
 	}

@@ -110,5 +110,5 @@ func (n *Network) FollowOperations(of map[int]*Operations) {
 	follow := newLives(units.Never,
 		func(host int, _ uint32) bool { return of[host] != nil },
 		func(key pairKey, l *life) { of[key.host].add(key, l) })
-	n.onSpan(follow.span)
+	n.onSpan(func(host int) bool { return of[host] != nil }, follow.span)
 }

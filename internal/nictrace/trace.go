@@ -87,7 +87,7 @@ func (t *Trace) Watch(n *Network) error {
 	for h, pairs := range of {
 		t.hosts[h].of, t.hosts[h].all = pairs, slices.Contains(pairs, 0)
 	}
-	n.onSpan(t.span)
+	n.onSpan(func(int) bool { return true }, t.span)
 	return nil
 }
 

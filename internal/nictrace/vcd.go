@@ -139,19 +139,19 @@ func (v *VCD) nic(n *Network, scope []string, host int, pairs []uint32) {
 		v.signals[one.stall].rare = true
 		stages = append(stages, one)
 	}
-	work := func(i int, begin, end units.Time, why nicmodel.Stall) {
+	add := func(i int, begin, end units.Time, why nicmodel.Stall) {
 		if why == nicmodel.StallNone {
 			v.span(stages[i].busy, begin, end, 1)
 			return
 		}
 		v.span(stages[i].stall, begin, end, int32(why))
 	}
-	takeWork := func(r *report) { work(r.index, r.begin, r.end, r.why) }
+	take := func(w *work) { add(w.part, w.begin, w.end, w.why) }
 	nic.OnWork(func(i int, begin, end units.Time, why nicmodel.Stall) {
-		n.report(report{host: host, take: takeWork, index: i, begin: begin, end: end, why: why})
+		n.work(host, work{take: take, part: i, begin: begin, end: end, why: why})
 	})
 	n.ends = append(n.ends, func(now units.Time) {
-		nic.OpenStalls(now, work)
+		nic.OpenStalls(now, add)
 		v.last = max(v.last, min(now, v.filter.To))
 	})
 
@@ -161,12 +161,12 @@ func (v *VCD) nic(n *Network, scope []string, host int, pairs []uint32) {
 		v.signal(append(slices.Clone(scope), "queues"), q.Queue, "integer", vcdInteger)
 		levels = append(levels, 0)
 	}
-	takeLevel := func(r *report) {
-		v.add(first+uint32(r.index), r.begin, int32(r.level-levels[r.index]))
-		levels[r.index] = r.level
+	takeLevel := func(w *work) {
+		v.add(first+uint32(w.part), w.begin, int32(w.level-levels[w.part]))
+		levels[w.part] = w.level
 	}
 	nic.OnLevel(func(i int, now units.Time, level int) {
-		n.report(report{host: host, take: takeLevel, index: i, begin: now, level: level})
+		n.work(host, work{take: takeLevel, part: i, begin: now, level: level})
 	})
 
 	places := map[uint32]uint32{} // by queue pair, the signal of the first place
@@ -180,8 +180,8 @@ func (v *VCD) nic(n *Network, scope []string, host int, pairs []uint32) {
 		}
 	}
 	if len(places) > 0 {
-		n.onSpan(func(at int, span *nicmodel.Span) {
-			if first, ok := places[span.QPN]; ok && at == host && span.Host == host {
+		n.onSpan(func(of int) bool { return of == host }, func(at int, span *nicmodel.Span) {
+			if first, ok := places[span.QPN]; ok && at == host {
 				v.span(first+uint32(span.Place), span.Begin, span.End, int32(max(span.Count, 1)))
 			}
 		})

@@ -119,10 +119,14 @@ func (e *HostEvents) Take(now units.Time) (ev des.Event, ok bool) {
 // settle between hosts (Lane.Settle).
 func (n *Network) OnSettle(f func()) { n.settle = f }
 
+// Concurrent reports whether other lanes may be at work: within a window of a divided
+// network.
+func (x *Lane) Concurrent() bool { return x.divided && x.n.division.within }
+
 // Settle has what OnSettle was given called: at once, or in a window of a divided network
 // after the window.
 func (x *Lane) Settle() {
-	if n := x.n; n.settle != nil && !(x.divided && n.division.within) {
-		n.settle()
+	if x.n.settle != nil && !x.Concurrent() {
+		x.n.settle()
 	}
 }

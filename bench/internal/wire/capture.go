@@ -65,14 +65,14 @@ func (c *Capture) Begin(system string) error {
 }
 
 // Watch has the packets of a network's NICs written, which has so many lanes, as they are
-// put on the wire: at once, or where the network is divided by Settle.
-func (c *Capture) Watch(nics []*nicmodel.NIC, lanes int, divided bool) {
+// put on the wire: at once, or in a window of a divided network by Settle.
+func (c *Capture) Watch(nics []*nicmodel.NIC, lanes int) {
 	c.lanes = make([]lane, lanes)
 	for host, nic := range nics {
 		nic.OnTransmit(func(now units.Time, p *nicmodel.Sent) {
 			x := &c.lanes[nic.Lane().Index()]
 			b := x.build(p)
-			if !divided {
+			if !nic.Lane().Concurrent() {
 				c.write(now, b)
 				return
 			}
