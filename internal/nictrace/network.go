@@ -95,6 +95,9 @@ func (n *Network) report(host int) (*reports, place) {
 
 // Settle hands on what NICs have reported. Call it when no host is at work.
 func (n *Network) Settle() {
+	if len(n.lanes) == 0 {
+		return // nobody watches
+	}
 	for _, p := range n.sorted(0) {
 		n.takeSpan(int(p.host), &n.lanes[p.lane].spans[p.index])
 	}
