@@ -57,7 +57,9 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	for i := v.first; i < v.first+v.count; i++ {
 		// Before the first is taken, the other end may be setting head.
 		if in := &n.inlets[i]; in.taken != 0 && in.n < chunkEntries {
-			prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
+			first := in.head.at(in.n)
+			prefetch.Line(unsafe.Pointer(first))
+			prefetch.Beyond(unsafe.Pointer(first), unsafe.Sizeof(*first)) // which may be on the next line
 		}
 		if o := &n.ports[i].wire; o.tail != nil && o.n < chunkEntries {
 			prefetch.Line(unsafe.Pointer(o.tail.at(o.n)))
@@ -76,12 +78,18 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	}
 }
 
-// foreseeEntry prefetches the memory for a packet that will be taken soon: that of
-// the entries after it, and that of its next record.
-func (n *Network) foreseeEntry(e *entry) {
-	const after = 64                          // bytes: two entries
-	prefetch.Beyond(unsafe.Pointer(e), after) // which may be behind the last chunk
-	if tel := e.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
-		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.handle())[tel&recordsMask>>recordsShift&7]))
+// foreseeNext prefetches the memory for the packets that will be taken from a link soon, of
+// which next is the first and known are there: that of the entries after it, and that of its
+// next record.
+func (x *Lane) foreseeNext(in *inlet, next *entry, known uint32) {
+	n := x.n
+	if in.n < chunkEntries-2 {
+		const after = 64 // bytes: two entries
+		prefetch.Beyond(unsafe.Pointer(next), after)
+	} else if known-in.taken > uint32(chunkEntries-in.n) {
+		prefetch.Line(unsafe.Pointer(x.chunk(in.head.next)))
+	}
+	if tel := next.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
+		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(next.handle())[tel&recordsMask>>recordsShift&7]))
 	}
 }

@@ -540,7 +540,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			if in.take(); in.taken != d.known[at].packets {
 				next := in.first(x)
 				x.set(i, next.at)
-				n.foreseeEntry(next)
+				x.foreseeNext(in, next, d.known[at].packets)
 			}
 			if e.meta&severed != 0 {
 				x.lose(at, e)
@@ -617,7 +617,7 @@ func (x *Lane) runHost(node int32) units.Time {
 			next := in.first(x)
 			x.due[2] = next.at
 			prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
-			n.foreseeEntry(next)
+			x.foreseeNext(in, next, d.known[at].packets)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
 				r := n.slab.recordsOf(next.handle())
 				prefetch.Line(unsafe.Pointer(&r[0]))
