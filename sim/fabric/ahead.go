@@ -93,3 +93,26 @@ func (x *Lane) foreseeNext(in *inlet, next *entry, known uint32) {
 		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(next.handle())[tel&recordsMask>>recordsShift&7]))
 	}
 }
+
+// packetsAhead is how many packets ahead of the next one at a host one's own memory is fetched.
+const packetsAhead = 2
+
+// foreseePackets prefetches the first packets on the link to a host, of which there are so many.
+func (x *Lane) foreseePackets(in *inlet, packets uint32) {
+	for i := range min(packets, uint32(chunkEntries-in.n)) {
+		prefetch.Line(unsafe.Pointer(x.n.packet(in.head.at(in.n + uint8(i)).handle())))
+	}
+}
+
+// foreseePacket prefetches a packet that will be taken after the next one on a link.
+func (x *Lane) foreseePacket(in *inlet, next *entry, known uint32) {
+	if known-in.taken <= packetsAhead {
+		return
+	}
+	if i := in.n + packetsAhead; i < chunkEntries {
+		next = in.head.at(i)
+	} else {
+		next = x.chunk(in.head.next).at(i - chunkEntries)
+	}
+	prefetch.Line(unsafe.Pointer(x.n.packet(next.handle())))
+}

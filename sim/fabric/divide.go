@@ -586,6 +586,11 @@ func (x *Lane) runHost(node int32) units.Time {
 	pause := n.alarm(at, 0) ^ 1
 	alarms := &d.alarms[v.index]
 	own := &alarms.due
+	in := &n.inlets[at]
+	known := d.known[at].packets
+	if x.due[2] < end {
+		x.foreseePackets(in, min(known-in.taken, packetsAhead+1))
+	}
 	for {
 		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
@@ -610,14 +615,13 @@ func (x *Lane) runHost(node int32) units.Time {
 			x.takePause(now, at, pause)
 			continue
 		}
-		in := &n.inlets[at]
 		e := *in.first(x)
 		x.due[2] = units.Never
-		if in.take(); in.taken != d.known[at].packets {
+		if in.take(); in.taken != known {
 			next := in.first(x)
 			x.due[2] = next.at
-			prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
-			x.foreseeNext(in, next, d.known[at].packets)
+			x.foreseePacket(in, next, known)
+			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
 				r := n.slab.recordsOf(next.handle())
 				prefetch.Line(unsafe.Pointer(&r[0]))
