@@ -57,12 +57,10 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	for i := v.first; i < v.first+v.count; i++ {
 		// Before the first is taken, the other end may be setting head.
 		if in := &n.inlets[i]; in.taken != 0 && in.n < chunkEntries {
-			first := in.head.at(in.n)
-			prefetch.Line(unsafe.Pointer(first))
-			prefetch.Beyond(unsafe.Pointer(first), unsafe.Sizeof(*first)) // which may be on the next line
+			foreseeEntries(in.head, in.n)
 		}
 		if o := &n.ports[i].wire; o.tail != nil && o.n < chunkEntries {
-			prefetch.Line(unsafe.Pointer(o.tail.at(o.n)))
+			foreseeEntries(o.tail, o.n)
 		}
 	}
 	if !v.isSwitch {
@@ -76,6 +74,12 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	if len(n.holds) > 0 {
 		prefetch.Lines(unsafe.Pointer(&n.holds[v.first*n.prios]), queues*unsafe.Sizeof(hold{}))
 	}
+}
+
+// foreseeEntries prefetches the entries of a chunk from the n-th on, up to four: more than two
+// lines were not worth it.
+func foreseeEntries(c *chunk, n uint8) {
+	prefetch.Lines(unsafe.Pointer(c.at(n)), uintptr(min(chunkEntries-n, 4))*unsafe.Sizeof(entry{}))
 }
 
 // foreseeNext prefetches the memory for the packets that will be taken from a link soon, of
