@@ -23,7 +23,7 @@ func (q *QP) receiveResponse(now units.Time, h *Header, payload int, eff *Effect
 		}
 		return
 	}
-	if q.cfg.Reorder > 0 {
+	if q.reorders {
 		q.receiveSelective(now, h, p, payload, eff)
 		return
 	}
@@ -283,7 +283,7 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 }
 
 func (q *QP) rewind(why Rewind, eff *Effects) {
-	if q.cfg.Reorder > 0 {
+	if q.reorders {
 		q.repeatAll(why, eff)
 		return
 	}
@@ -312,7 +312,7 @@ func (q *QP) badResponse(status ib.WCStatus, eff *Effects) {
 // takeCredits raises the limit sequence number by what an AETH grants (IBA
 // 9.7.7.2).
 func (q *QP) takeCredits(h *Header, eff *Effects) {
-	if !q.cfg.Credits || h.Syndrome&syndromeKind != syndromeKindACK {
+	if !q.credits || h.Syndrome&syndromeKind != syndromeKindACK {
 		return
 	}
 	code := h.Syndrome & syndromeValue

@@ -17,15 +17,20 @@ const maxDepth = 1 << 16
 // PSNs are kept as 64-bit numbers that do not wrap around; their low 24 bits
 // are what is on the wire. A PSN that arrives is taken as the nearest such
 // number to the one expected (IBA 9.7.2).
+//
+// What most packets touch lies together: a model has more queue pairs than its caches hold.
 type QP struct {
-	state   ib.QPState
-	service ib.Opcode // ServiceRC, ServiceUC or ServiceUD: what its opcodes begin with
-	mtu     int64
-	cfg     Config
-	sender  SendConfig
+	state    ib.QPState
+	service  ib.Opcode // ServiceRC, ServiceUC or ServiceUD: what its opcodes begin with
+	reorders bool      // cfg.Reorder is above 0
+	credits  bool      // cfg.Credits
+	mtu      int64
 
 	requester
+	sender SendConfig
+	repeats
 	responder
+	cfg Config
 
 	ctr Counters
 }
@@ -66,9 +71,9 @@ func New(cfg Config) (*QP, error) {
 			return nil, errors.New("rc: Reorder with Credits: a NAK has a PSN where the credits' MSN is, choose one")
 		}
 	}
-	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
+	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU), reorders: cfg.Reorder > 0, credits: cfg.Credits}
 	if n := cfg.Reorder; n > 0 {
-		q.marked, q.got, q.ends = newBitmap(n), newBitmap(n), newBitmap(n)
+		q.marked, q.ahead = newBitmap(n), &ahead{got: newBitmap(n), ends: newBitmap(n)}
 	}
 	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	q.wqeMask = uint32(len(q.wqes) - 1)

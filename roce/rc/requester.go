@@ -50,29 +50,32 @@ type requester struct {
 	wqes                  []wqe
 	wqeMask               uint32
 	poll, head, cur, tail uint32
+	epoch                 uint32
 	una, next, sent       int64
 	asked                 int64 // one past the last packet under way that asks for an answer
-	posted                int64 // the PSN of the next request to be posted
 	window                int64
-	ssn                   int64 // messages posted
-	limit                 int64 // LSN: what the peer's credits reach to (IBA 9.7.7.2)
-	unlimited             bool  // the peer signalled that it does not use credits
-	rdPosted, rdDone      uint32
-	sinceAckReq           int
-	epoch                 uint32
-	retries, rnrRetries   uint8
-	beyond                int64 // the last READ response behind a lost one, of those since going back
-	recovering            bool  // went back to una for a lost packet; further reports of that loss are stale
-	drained               bool  // EventSQDrained was raised
 	inflight              int64
-	bound                 int64 // see BoundInflight; 0 for none
-	timeout               units.Time
-	progress              units.Time // when the timer was last restarted
+	away                  int64      // bytes of inflight that have arrived or are lost, see repeats
+	resend, lostTo        int64      // see repeats
 	rnrUntil              units.Time // end of an RNR wait, or 0
 	deadline              units.Time
+	progress              units.Time // when the timer was last restarted
+	timeout               units.Time
 	timeoutLow            units.Time // instead of timeout, with few packets outstanding; 0 for none
-	failed                bool       // PollSend has returned a failure: what follows is flushed
-	repeats
+	bound                 int64      // see BoundInflight; 0 for none
+	sinceAckReq           int
+	rdPosted, rdDone      uint32
+	retries, rnrRetries   uint8
+	repeat                bool // the next packet, as sendable found it, is one that was lost
+	recovering            bool // went back to una for a lost packet; further reports of that loss are stale
+	failed                bool // PollSend has returned a failure: what follows is flushed
+	drained               bool // EventSQDrained was raised
+	unlimited             bool // the peer signalled that it does not use credits
+
+	posted int64 // the PSN of the next request to be posted
+	ssn    int64 // messages posted
+	limit  int64 // LSN: what the peer's credits reach to (IBA 9.7.7.2)
+	beyond int64 // the last READ response behind a lost one, of those since going back
 }
 
 // PostSend queues a request and returns its slot, which is free again when PollSend
@@ -186,7 +189,7 @@ func (q *QP) sendable(now units.Time) *wqe {
 		if q.next-q.una >= q.window && w.kind != kindLocal {
 			return nil
 		}
-		if q.cfg.Credits && !q.hasCredit(w) {
+		if q.credits && !q.hasCredit(w) {
 			return nil
 		}
 		return w
@@ -394,7 +397,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 func (q *QP) wantAck(w *wqe, end int64, last bool, bytes int64) bool {
 	q.sinceAckReq++
 	if last || q.sinceAckReq == q.sender.AckReqEvery || end-q.una >= q.window ||
-		q.cfg.Credits && w.ssn > q.limit ||
+		q.credits && w.ssn > q.limit ||
 		q.bound > 0 && (q.asked <= q.una || q.inflight+bytes > q.bound-int64(q.cfg.MTU)) {
 		q.sinceAckReq = 0
 		return true

@@ -69,7 +69,7 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 		if r.atomic {
 			switch {
 			case h.VA != r.va:
-			case q.cfg.Reorder > 0:
+			case q.reorders:
 				q.oweRepeat(i, p, p+1, eff)
 			default:
 				q.answerAgain(i, p)
@@ -107,7 +107,7 @@ func (q *QP) oldest() uint32 {
 func (q *QP) readAgain(eff *Effects) {
 	r := &q.res[q.pendingRes&q.resMask]
 	p := near(q.pending.PSN, q.expected)
-	if q.cfg.Reorder > 0 {
+	if q.reorders {
 		eff.Drop = DropDuplicate
 		q.oweRepeat(q.pendingRes, p, p+q.responses(q.pending.DMALen), eff)
 		return
@@ -213,7 +213,7 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 	case q.nak != 0: // it acknowledges all before it
 		psn, msn := q.expected, q.msn
 		switch {
-		case q.nak == SyndromeSelective, q.nak == SyndromeSequence && q.cfg.Reorder > 0:
+		case q.nak == SyndromeSelective, q.nak == SyndromeSequence && q.reorders:
 			msn = uint32(wire(q.nakAt))
 		case q.nak&syndromeKind == syndromeKindNAK && q.nak != SyndromeSequence:
 			psn, msn = q.nakPSN, q.nakMSN
@@ -288,7 +288,7 @@ func (q *QP) resourceSent() {
 // control the number of receives that the requester may count on beyond the
 // messages completed (IBA 9.7.7.2).
 func (q *QP) syndrome() uint8 {
-	if !q.cfg.Credits {
+	if !q.credits {
 		return SyndromeUnlimited
 	}
 	n := q.cfg.Recv.Len()

@@ -10,50 +10,57 @@ import (
 // responder is the state of the receive side.
 type responder struct {
 	expected int64 // ePSN
-	msn      uint32
 
 	// The message in progress.
-	message kind // kindSend or kindWrite, else kindNone
 	va      uint64
 	rkey    uint32
 	length  uint32 // WRITE: of the whole message
 	left    uint32 // WRITE: bytes to come
-	offset  uint32 // SEND: bytes received
+	msn     uint32
+	message kind // kindSend or kindWrite, else kindNone
+
+	awaiting awaiting // what pending waits for Checked for
+
+	// The answers owed to the peer. One ACK covers all packets before it, and one NAK
+	// the current state, so neither needs a queue.
+	ackPending bool
+	gapNAKed   bool   // a NAK or RNR NAK was sent and the expected PSN has not come
+	nak        uint8  // syndrome, or 0
+	answering  bool   // in state Err: responses are still owed, a fatal NAK last
+	ackMSN     uint32 // the messages completed up to ackPSN and nakPSN: a peer may
+	nakMSN     uint32 // complete requests by them (IBA 9.7.7)
+	ackPSN     int64
+	nakPSN     int64 // of a fatal one; others carry the expected PSN
+
+	// Selective repeat.
+	last  int64 // the packet last received, if it was kept, or -1
+	most  int64 // one past the highest of those that were kept
+	nakAt int64 // the packet that caused the NAK
+	owes  int   // how many of ahead.owed there are
+	*ahead
+
+	// res are the responder resources (IBA 9.7.7): one for each READ or atomic,
+	// numbered in order of arrival; the number's low bits are the place in
+	// the ring. resDone <= resNew: all before resDone were answered once.
+	// resSend is the oldest that has something to send.
+	resMask                  uint32
+	resNew, resDone, resSend uint32
+	res                      []resource
+	staleFrom, staleTo       int64 // a READ that was restarted: see freshResponse
+	resEpoch                 uint32
+	communicating            bool // EventCommEst was raised
 
 	// The receive that a SEND holds, or that failed and will be flushed.
 	holds      bool
 	recvSlot   uint32
 	recv       Recv
 	recvStatus ib.WCStatus
+	offset     uint32 // SEND: bytes received
 
 	// What waits for Checked.
-	awaiting     awaiting
 	pending      Header
 	pendingBytes int
 	pendingRes   uint32
-
-	// The answers owed to the peer. One ACK covers all packets before it, and one NAK
-	// the current state, so neither needs a queue.
-	ackPending bool
-	gapNAKed   bool  // a NAK or RNR NAK was sent and the expected PSN has not come
-	nak        uint8 // syndrome, or 0
-	answering  bool  // in state Err: responses are still owed, a fatal NAK last
-	ackPSN     int64
-	nakPSN     int64  // of a fatal one; others carry the expected PSN
-	ackMSN     uint32 // the messages completed up to ackPSN and nakPSN: a peer may
-	nakMSN     uint32 // complete requests by them (IBA 9.7.7)
-
-	// res are the responder resources (IBA 9.7.7): one for each READ or atomic,
-	// numbered in order of arrival; the number's low bits are the place in
-	// the ring. resDone <= resNew: all before resDone were answered once.
-	// resSend is the oldest that has something to send.
-	res                      []resource
-	resMask                  uint32
-	resNew, resDone, resSend uint32
-	staleFrom, staleTo       int64 // a READ that was restarted: see freshResponse
-	resEpoch                 uint32
-	communicating            bool // EventCommEst was raised
-	ahead
 }
 
 // takesRecv is the set of opcodes of the packets that need a receive.
@@ -96,7 +103,7 @@ func (q *QP) receiveRequest(h *Header, payload int, eff *Effects) {
 		switch {
 		case p < q.expected:
 			q.receiveDuplicate(h, p, eff)
-		case q.cfg.Reorder > 0:
+		case q.reorders:
 			q.receiveAhead(h, p, payload, eff)
 		default:
 			q.outOfSequence(eff)
@@ -122,7 +129,7 @@ func (q *QP) receiveValid(h *Header, payload int, eff *Effects) {
 		return
 	}
 	q.execute(h, payload, eff)
-	if q.cfg.Reorder > 0 {
+	if q.reorders {
 		q.catchUp(eff)
 	}
 }
@@ -250,7 +257,7 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 		q.readAgain(eff)
 	default:
 		q.execute(&q.pending, q.pendingBytes, eff)
-		if q.cfg.Reorder > 0 {
+		if q.reorders {
 			q.catchUp(eff)
 		}
 	}

@@ -46,14 +46,10 @@ func (b bitmap) clear(p int64)    { b[p>>6&int64(len(b)-1)] &^= 1 << (p & 63) }
 type repeats struct {
 	marked    bitmap
 	executed  int64 // one past the last request that the responder has executed
-	lostTo    int64
-	resend    int64
 	recoverTo int64 // sent, when the present recovery began
 	guarded   int64 // the packet una that was sent again, or -1
 	guard     int64 // sent, at that time
-	away      int64 // bytes of inflight that have arrived or are lost
-	repeat    bool  // the next packet, as sendable found it, is one that was lost
-	at        int64 // it begins there
+	at        int64 // the packet of requester.repeat begins there
 	atWQE     uint32
 }
 
@@ -392,16 +388,12 @@ func (q *QP) failAt(now units.Time, p int64, status ib.WCStatus, eff *Effects) {
 	}
 }
 
-// ahead is a responder's state of selective repeat.
+// ahead is what a responder of selective repeat has kept.
 type ahead struct {
 	got, ends bitmap // packets beyond the gap that were kept, and those of them that end a message
-	most      int64  // one past the highest of them
-	last      int64  // the packet last received, if it was one of them, or -1
-	nakAt     int64  // the packet that caused the NAK
 	firsts    [firstsAhead]writeAhead
 	begun     int // how many of them there are
 	owed      [repeatsOwed]owedRepeat
-	owes      int
 }
 
 // writeAhead is a WRITE whose First was kept.

@@ -57,10 +57,10 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	for i := v.first; i < v.first+v.count; i++ {
 		// Before the first is taken, the other end may be setting head.
 		if in := &n.inlets[i]; in.taken != 0 && in.n < chunkEntries {
-			prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
+			foreseeEntries(in.head, in.n)
 		}
 		if o := &n.ports[i].wire; o.tail != nil && o.n < chunkEntries {
-			prefetch.Line(unsafe.Pointer(o.tail.at(o.n)))
+			foreseeEntries(o.tail, o.n)
 		}
 	}
 	if !v.isSwitch {
@@ -76,12 +76,47 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	}
 }
 
-// foreseeEntry prefetches the memory for a packet that will be taken soon: that of
-// the entries after it, and that of its next record.
-func (n *Network) foreseeEntry(e *entry) {
-	const after = 64                          // bytes: two entries
-	prefetch.Beyond(unsafe.Pointer(e), after) // which may be behind the last chunk
-	if tel := e.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
-		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.handle())[tel&recordsMask>>recordsShift&7]))
+// foreseeEntries prefetches the entries of a chunk from the n-th on, up to four: more than two
+// lines were not worth it.
+func foreseeEntries(c *chunk, n uint8) {
+	prefetch.Lines(unsafe.Pointer(c.at(n)), uintptr(min(chunkEntries-n, 4))*unsafe.Sizeof(entry{}))
+}
+
+// foreseeNext prefetches the memory for the packets that will be taken from a link soon, of
+// which next is the first and known are there: that of the entries after it, and that of its
+// next record.
+func (x *Lane) foreseeNext(in *inlet, next *entry, known uint32) {
+	n := x.n
+	if in.n < chunkEntries-2 {
+		const after = 64 // bytes: two entries
+		prefetch.Beyond(unsafe.Pointer(next), after)
+	} else if known-in.taken > uint32(chunkEntries-in.n) {
+		prefetch.Line(unsafe.Pointer(x.chunk(in.head.next)))
 	}
+	if tel := next.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
+		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(next.handle())[tel&recordsMask>>recordsShift&7]))
+	}
+}
+
+// packetsAhead is how many packets ahead of the next one at a host one's own memory is fetched.
+const packetsAhead = 2
+
+// foreseePackets prefetches the first packets on the link to a host, of which there are so many.
+func (x *Lane) foreseePackets(in *inlet, packets uint32) {
+	for i := range min(packets, uint32(chunkEntries-in.n)) {
+		prefetch.Line(unsafe.Pointer(x.n.packet(in.head.at(in.n + uint8(i)).handle())))
+	}
+}
+
+// foreseePacket prefetches a packet that will be taken after the next one on a link.
+func (x *Lane) foreseePacket(in *inlet, next *entry, known uint32) {
+	if known-in.taken <= packetsAhead {
+		return
+	}
+	if i := in.n + packetsAhead; i < chunkEntries {
+		next = in.head.at(i)
+	} else {
+		next = x.chunk(in.head.next).at(i - chunkEntries)
+	}
+	prefetch.Line(unsafe.Pointer(x.n.packet(next.handle())))
 }

@@ -20,6 +20,7 @@ type kind struct {
 	watched, forwards     uint8 // priorities with a watchdog, and those it sends
 	telemetry             bool
 	random                bool // draws random numbers to mark
+	marks                 bool // sets CE or EIN, or has a stage
 	stage                 Stage
 	report                *Report
 	incast                telemetry.IncastRule // where there is a report
@@ -96,8 +97,12 @@ func newKind(cfg *Config, key *kindKey) kind {
 			t.random = t.random || c.kmin < c.kmax
 		}
 	}
+	t.marks = t.ecn != 0 || t.ein != 0 || t.stage != nil
 	return t
 }
+
+// looks reports whether a packet that leaves may be changed.
+func (k *kind) looks(e *entry) bool { return k.marks || e.tel()&kindMask != 0 }
 
 func (k *kind) setRate(rate units.Rate) {
 	k.rate, k.psPerByte = rate, 0

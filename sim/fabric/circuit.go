@@ -187,7 +187,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	}
 	e.at = now
 	l.active |= 1 << prio
-	q.push(x, e)
+	q.push(x, &e)
 	l.enqueued(now, q, size)
 	if l.flags&observed != 0 {
 		n.cold[out].observe(now, units.Bytes(l.queued))
@@ -209,7 +209,7 @@ func (x *Lane) leave(now units.Time, at uint32, e entry, behind int32, waited, s
 		e.meta |= uint64(Circuit) << flagsShift
 	}
 	l := &x.n.ports[at]
-	x.depart(now, at, l, &x.n.kinds[l.kind], e, behind, waited)
+	x.depart(now, at, l, &x.n.kinds[l.kind], &e, behind, waited)
 }
 
 // serve takes the next packet out of a VOQ and starts it on the wire of a port, or
@@ -326,7 +326,7 @@ func (x *Lane) wakeTor(at units.Time, port, event uint32) {
 
 // torFree serves a port of a network of circuits whose wire is free, in a divided
 // network.
-func (x *Lane) torFree(now units.Time, at uint32) {
+func (x *Lane) torFree(now units.Time, sw *switchState, at uint32) {
 	c := x.n.circuits
 	switch {
 	case x.n.ports[at].flags&voqPort != 0:
@@ -334,7 +334,7 @@ func (x *Lane) torFree(now units.Time, at uint32) {
 	case c.tors[c.of[at]].uplink == at:
 		x.uplinkFree(now, at)
 	default:
-		x.wireFree(now, at)
+		x.wireFree(now, sw, at)
 	}
 }
 

@@ -33,7 +33,7 @@ type Division struct {
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
-	set  []uint64     // a bit for each of due that is not Never, in words of a node each
+	set  []uint64     // a bit for each of due that is set, in words of a node each
 	sets []uint32     // by node: where its words start, and behind them their end
 	// What has been put on the links to ports in windows of a parity, and how much of
 	// it the ports know of; the first packet arrives by mail, by node.
@@ -382,8 +382,8 @@ type agenda struct {
 
 	shift   uint
 	first   uint32       // the node's first port
-	due     []units.Time // by alarm; Never if it is not set
-	bits    []uint64     // by alarm, whether it is
+	due     []units.Time // by alarm, of those that are set
+	bits    []uint64     // by alarm, whether it is set and in no bucket
 	later   units.Time   // the first that is due after the window
 	nexts   []uint16     // by alarm: the next in its bucket, plus 1
 	buckets [agendaBuckets]uint16
@@ -407,8 +407,8 @@ func newAgenda(window units.Time, alarms uint32) agenda {
 // set sets an alarm that is not set.
 func (a *agenda) set(i uint32, t units.Time) {
 	a.due[i] = t
-	a.bits[i/64] |= 1 << (i % 64)
 	if t >= a.end {
+		a.bits[i/64] |= 1 << (i % 64)
 		a.later = min(a.later, t)
 		return
 	}
@@ -501,6 +501,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 				x.later = min(x.later, t)
 				continue
 			}
+			x.bits[w] &^= 1 << (i % 64)
 			x.file(i, t)
 			if i >= arrivals {
 				in := &n.inlets[v.first+i-arrivals]
@@ -531,8 +532,6 @@ func (x *Lane) runSwitch(node int32) units.Time {
 		i--
 		x.events++
 		now := x.due[i]
-		x.due[i] = units.Never
-		x.bits[i/64] &^= 1 << (i % 64)
 		if i >= arrivals {
 			at := v.first + i - arrivals
 			in := &n.inlets[at]
@@ -540,22 +539,22 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			if in.take(); in.taken != d.known[at].packets {
 				next := in.first(x)
 				x.set(i, next.at)
-				n.foreseeEntry(next)
+				x.foreseeNext(in, next, d.known[at].packets)
 			}
 			if e.meta&severed != 0 {
 				x.lose(at, e)
 				continue
 			}
-			x.pass(now, sw, at, e)
+			x.pass(now, sw, at, &e)
 			continue
 		}
 		at := v.first + i/2
 		if i&1 == uint32(n.inlets[at].link&1^1) {
 			if n.circuits != nil {
-				x.torFree(now, at)
+				x.torFree(now, sw, at)
 				continue
 			}
-			x.wireFree(now, at)
+			x.wireFree(now, sw, at)
 			continue
 		}
 		x.takePause(now, at, i)
@@ -586,6 +585,11 @@ func (x *Lane) runHost(node int32) units.Time {
 	pause := n.alarm(at, 0) ^ 1
 	alarms := &d.alarms[v.index]
 	own := &alarms.due
+	in := &n.inlets[at]
+	known := d.known[at].packets
+	if x.due[2] < end {
+		x.foreseePackets(in, min(known-in.taken, packetsAhead+1))
+	}
 	for {
 		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
@@ -610,14 +614,13 @@ func (x *Lane) runHost(node int32) units.Time {
 			x.takePause(now, at, pause)
 			continue
 		}
-		in := &n.inlets[at]
 		e := *in.first(x)
 		x.due[2] = units.Never
-		if in.take(); in.taken != d.known[at].packets {
+		if in.take(); in.taken != known {
 			next := in.first(x)
 			x.due[2] = next.at
-			prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
-			n.foreseeEntry(next)
+			x.foreseePacket(in, next, known)
+			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
 				r := n.slab.recordsOf(next.handle())
 				prefetch.Line(unsafe.Pointer(&r[0]))

@@ -167,11 +167,12 @@ type queue struct {
 }
 
 // push puts an entry behind all others.
-func (q *queue) push(x *Lane, e entry) {
+func (q *queue) push(x *Lane, e *entry) {
 	if q.count == 0 || q.in >= chunkEntries {
 		q.extend(x)
 	}
-	*q.tail.at(q.in) = e
+	to := q.tail.at(q.in)
+	to.at, to.name, to.to, to.meta = e.at, e.name, e.to, e.meta // as in put
 	q.in++
 	q.count++
 }

@@ -90,7 +90,7 @@ func (n *Network) serializeRem(k *kind, at uint32, wire uint64) (t units.Time) {
 }
 
 // put starts a packet on the wire of a port at start.
-func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e entry) {
+func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e *entry) {
 	n := x.n
 	size := e.size()
 	wire := uint64(uint32(size)) + k.framing
@@ -108,23 +108,25 @@ func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e entry) {
 		x.Free(e.handle())
 		return
 	}
-	e.at = start + k.delay
+	start += k.delay
 	o := &l.wire
 	if o.n >= chunkEntries {
 		o.extend(x, &n.inlets[l.peer].head)
 	}
-	*o.tail.at(o.n) = e
+	// Word by word: what has just been written of e can't be read in larger pieces yet.
+	to := o.tail.at(o.n)
+	to.at, to.name, to.to, to.meta = start, e.name, e.to, e.meta
 	o.n++
 	l.onWire++
 	if x.divided {
 		if l.flags&told == 0 {
 			l.flags |= told
-			x.news = append(x.news, news{at, e.at})
+			x.news = append(x.news, news{at, start})
 		}
 		return
 	}
 	in := &n.inlets[l.peer]
 	if in.known++; in.known-in.taken == 1 {
-		n.post(e.at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
+		n.post(start, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
 	}
 }

@@ -155,7 +155,7 @@ func (d *dispatcher) Handle(ev des.Event) {
 	case arriveEvent:
 		x.arrive(ev.At, uint32(ev.Arg))
 	case freeEvent:
-		x.wireFree(ev.At, uint32(ev.Arg))
+		x.wireFree(ev.At, &d.switches[d.nodes[d.inlets[ev.Arg].node].index], uint32(ev.Arg))
 	case pauseEvent:
 		x.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
 	case watchEvent:
@@ -507,7 +507,8 @@ func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	at := n.hosts[host].port
 	l := &n.ports[at]
 	x.totals.Sent++
-	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], newEntry(h, p, n.hosts[p.Dst].leaf))
+	e := newEntry(h, p, n.hosts[p.Dst].leaf)
+	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], &e)
 	return l.busyUntil
 }
 
@@ -533,14 +534,7 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 		x.deliver(now, v.index, e)
 		return
 	}
-	x.pass(now, &n.switches[v.index], at, e)
-}
-
-// pass takes a packet that has arrived at a port of a switch to its next port.
-func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e entry) {
-	x.totals.PacketHops++
-	e.meta = e.meta&^(0xffff<<inShift) + uint64(at-sw.ports)<<inShift + 1<<hopsShift
-	x.forward(now, sw, x.n.next(sw, &e), e)
+	x.pass(now, &n.switches[v.index], at, &e)
 }
 
 // deliver takes a packet that has arrived at a host to the endpoint.

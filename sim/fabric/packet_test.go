@@ -87,7 +87,8 @@ func TestMoveINT(t *testing.T) {
 			t.Fatal("a new packet has records")
 		}
 		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop}, 0)
-		x.arrived(x.record(units.Time(i), 0, &n.ports[0], &n.kinds[0], e, int32(i)))
+		x.record(units.Time(i), 0, &n.ports[0], &n.kinds[0], &e, int32(i))
+		x.arrived(e)
 		hs = append(hs, h)
 	}
 	ack := n.Alloc()

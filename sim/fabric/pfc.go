@@ -57,7 +57,7 @@ func (n *Network) headroom(at uint32) units.Bytes {
 
 // admitLossless takes a packet into the buffer or into headroom, or says that there
 // is no room.
-func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry) bool {
+func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e *entry) bool {
 	unused := sw.shared - sw.used
 	in, prio, size := sw.ports+e.in(), e.prio(), e.size()
 	hd := &x.n.holds[in*x.n.prios+prio]
@@ -85,7 +85,7 @@ func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry)
 }
 
 // releaseLossless gives back what a packet held.
-func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e entry) {
+func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e *entry) {
 	in, prio, size := sw.ports+e.in(), e.prio(), e.size()
 	hd := &x.n.holds[in*x.n.prios+prio]
 	over := min(hd.over, size)

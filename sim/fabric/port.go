@@ -9,35 +9,40 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// forward takes a packet to an egress port of a switch: onto the wire if it can
-// go at once, else into its queue, else away.
-func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e entry) {
+// pass takes a packet that has arrived at a port of a switch to its next port: onto the
+// wire if it can go at once, else into its queue, else away.
+func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e *entry) {
 	n := x.n
+	x.totals.PacketHops++
+	e.meta = e.meta&^(0xffff<<inShift) + uint64(at-sw.ports)<<inShift + 1<<hopsShift
+	out := n.next(sw, e)
 	l := &n.ports[out]
 	k := &n.kinds[l.kind]
-	prio := e.prio()
-	bit := uint8(1) << prio
 	// With the wire free and no event to come, whatever waits is paused.
-	if l.flags&freePending == 0 && l.paused&bit == 0 && now >= l.busyUntil {
+	if l.flags&freePending != 0 || l.paused>>e.prio()&1 != 0 || now < l.busyUntil {
+		x.wait(now, sw, out, l, k, e)
+		return
+	}
+	if k.looks(e) {
 		x.depart(now, out, l, k, e, 0, 0)
 		return
 	}
-	x.wait(now, sw, out, l, k, e)
+	x.put(now, out, l, k, e)
 }
 
 // wait puts a packet into a queue, or away.
-func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kind, e entry) {
+func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kind, e *entry) {
 	n := x.n
 	prio := e.prio()
 	bit := uint8(1) << prio
 	q := &n.queues[out*n.prios+prio]
 	if l.flags&(storm|voqPort) != 0 {
 		if l.flags&voqPort != 0 {
-			x.enter(now, sw, out, e)
+			x.enter(now, sw, out, *e)
 			return
 		}
 		if n.cold[out].tripped&^k.forwards&bit != 0 {
-			x.dropInStorm(out, e)
+			x.dropInStorm(out, *e)
 			return
 		}
 	}
@@ -99,7 +104,7 @@ func (x *Lane) wake(now units.Time, l *port, at uint32) {
 }
 
 // wireFree sends the next of the packets that wait at a port.
-func (x *Lane) wireFree(now units.Time, at uint32) {
+func (x *Lane) wireFree(now units.Time, sw *switchState, at uint32) {
 	n := x.n
 	l := &n.ports[at]
 	l.flags &^= freePending
@@ -112,7 +117,12 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 		return
 	}
 	k := &n.kinds[l.kind]
-	prio := n.pick(l, k, at, ready)
+	var prio uint8
+	if s := ready & k.strict; s != 0 {
+		prio = uint8(bits.Len8(s) - 1)
+	} else {
+		prio = n.pick(l, k, at, ready)
+	}
 	q := &n.queues[at*n.prios+uint32(prio)]
 	e := *q.first()
 	if q.drop(x); q.count == 0 {
@@ -126,12 +136,16 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	if l.flags&observed != 0 {
 		n.cold[at].observe(now, units.Bytes(l.queued))
 	}
-	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
-		x.releaseLossless(now, sw, &k.class[prio&7], e)
+	if k.lossless&(1<<prio) != 0 {
+		x.releaseLossless(now, sw, &k.class[prio&7], &e)
 	} else {
 		sw.used -= int64(size)
 	}
-	x.depart(now, at, l, k, e, q.bytes, now-e.at)
+	if k.looks(&e) {
+		x.depart(now, at, l, k, &e, q.bytes, now-e.at)
+	} else {
+		x.put(now, at, l, k, &e)
+	}
 	if l.active&^l.paused != 0 {
 		x.wake(now, l, at)
 	}
@@ -166,7 +180,7 @@ func nextBit(mask, i uint8) uint8 {
 
 // depart sends a packet from a switch at now, when the wire is free. behind is
 // what stays in its queue and waited how long it was there.
-func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behind int32, waited units.Time) {
+func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e *entry, behind int32, waited units.Time) {
 	prio := e.prio()
 	if behind > 0 && k.ecn&(1<<prio) != 0 && e.flags()&(ECT|CE) == ECT && x.n.mark(at, &k.class[prio], prio, behind) {
 		e.meta |= uint64(CE) << flagsShift
@@ -178,7 +192,7 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behi
 		e.meta |= uint64(EIN) << flagsShift
 	}
 	if k.stage != nil {
-		x.stage(now, at, l, k, e, behind, waited)
+		x.stage(now, at, l, k, *e, behind, waited)
 		return
 	}
 	if tel := e.tel(); tel&kindMask != 0 && k.telemetry {
@@ -192,7 +206,7 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behi
 				p.MaxDelay = max(p.MaxDelay, waited)
 			}
 		case telemetry.PerHop:
-			e = x.record(now, at, l, k, e, behind)
+			x.record(now, at, l, k, e, behind)
 		}
 	}
 	x.put(now, at, l, k, e)
@@ -213,7 +227,7 @@ func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 
 // record appends what the port has to say to the packet's records, for which the
 // packet grows.
-func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behind int32) entry {
+func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e *entry, behind int32) {
 	i := e.tel() & recordsMask >> recordsShift
 	most := uint8(telemetry.MaxHops)
 	if k.report != nil && k.report.Hops > 0 {
@@ -223,7 +237,7 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behi
 		if i == most {
 			e.meta |= overflowBit << telShift
 		}
-		return e
+		return
 	}
 	r := &x.n.slab.recordsOf(e.handle())[i&7]
 	r.time, r.txBytes, r.qlen, r.kind = now, l.txBytes, behind, uint32(l.kind)
@@ -233,5 +247,4 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behi
 	}
 	e.name += telemetry.PerHopBytes << sizeShift
 	e.meta += recordOne << telShift
-	return e
 }

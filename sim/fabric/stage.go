@@ -143,7 +143,7 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	case d.Recorded || d.Overflow:
 		e.meta |= overflowBit << telShift
 	}
-	x.put(now, at, l, k, e)
+	x.put(now, at, l, k, &e)
 }
 
 // reportedRate is what record.kind is for a rate that a stage reports.

@@ -103,7 +103,7 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 		e := *q.first()
 		q.drop(x)
 		l.dequeued(now, q, e.size())
-		x.releaseLossless(now, sw, &k.class[prio&7], e) // only lossless priorities are paused
+		x.releaseLossless(now, sw, &k.class[prio&7], &e) // only lossless priorities are paused
 		x.dropInStorm(at, e)
 	}
 	if l.flags&observed != 0 {
