@@ -77,7 +77,7 @@ func TestUndividedIsSaid(t *testing.T) {
 		{"staged", "workloads[0].operation=read", ""},
 		{"staged", "measure.nic=[h0]", ""},
 		{"staged", "verbs.mr_per_qp=true", ""},
-		{"staged", "nic.ports=2", "two ports"},
+		{"staged", "nic.ports=2", ""},
 		{"staged", "systems=[{engine: ideal}]", ""},
 		{"reduced", "topology.host_delay=0s", "a link without delay"},
 		{"reduced", "fabric.pfc.watchdog=1ms", ""},

@@ -34,25 +34,25 @@ func TestDividedTrafficStaged(t *testing.T) {
 		"{kind: storage, clients: [h0], targets: [h4], reads: 1, block: 64B, requests: 20}",
 		"{kind: storage, clients: [h0..h3], targets: [h4, h5], reads: 0, order: turn, block: 16KiB, rate: 50000, arrivals: even, stop: 200us}",
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { agree(t, parse(t, onTwoRacks("host timely", 1, workloads, ""))) })
+		t.Run(fmt.Sprint(i), func(t *testing.T) { agree(t, parse(t, onTwoRacks("", "host timely", 1, workloads, ""))) })
 	}
 }
 
-// onTwoRacks is a scenario of six hosts with staged NICs.
-func onTwoRacks(engine string, seed int, workloads, keys string) string {
+// onTwoRacks is a scenario of six hosts with staged NICs. engine is its mode and name.
+func onTwoRacks(nic, engine string, seed int, workloads, keys string) string {
 	mode, engine, _ := strings.Cut(engine, " ")
 	return fmt.Sprintf(`
 seed: %d
 duration: 400us
 warmup: 0s
 topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 3, host_rate: 25Gbps, trunk_rate: 100Gbps}
-nic: {mode: %s, mtu: 1024}
+nic: {mode: %s, mtu: 1024%s}
 fabric: {ecn: {kmin: 20KB, kmax: 80KB}}
 systems: [{engine: %s}]
 workloads: [%s]
 measure: {sample: 20us, window: 20us, links: [tor0->h0]}
 %s
-`, seed, mode, engine, workloads, keys)
+`, seed, mode, nic, engine, workloads, keys)
 }
 
 // randomTraffic is the text of small scenarios of staged NICs whose hosts answer each other.
@@ -92,7 +92,9 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 	if strings.HasPrefix(engine, "offload") {
 		verbs = draw("verbs in the NIC", verbs, "verbs: {events: true}")
 	}
-	return onTwoRacks(engine,
+	nic := draw("preset", "", ", preset: cx5", ", preset: cx6dx", ", preset: cx3") + draw("ports", "", ", ports: 2") +
+		draw("with", "", "", ", with: {state: {bytes: 4KiB}}", ", with: {pcie: {rate: gen3x4}}")
+	return onTwoRacks(nic, engine,
 		rapid.IntRange(1, 1000).Draw(t, "seed"), strings.Join(all, ", "),
 		"host: {"+draw("host", "", "load: 0.3, burst: 5us", "wakeup: 3us, post: 100ns")+"}\n"+verbs)
 })
@@ -100,7 +102,7 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 // Random scenarios of them give the same bytes in windows as undivided.
 func TestRandomDividedTrafficAgrees(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	n := 40
+	n := 60
 	if testing.Short() {
 		n = 6
 	}

@@ -14,18 +14,18 @@ import (
 // have memory of their own, give the same bytes undivided and on one worker to three.
 func TestDividedWatched(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	text := func(engine, operation, keys string) string {
-		return onTwoRacks(engine, 1, fmt.Sprintf(`
+	text := func(nic, engine, operation, keys string) string {
+		return onTwoRacks(nic, engine, 1, fmt.Sprintf(`
   {kind: poisson, name: web, sizes: websearch, load: 0.5, load_on: hosts, stop: 100us, operation: %s, message: 16KiB},
   {kind: rpc, clients: [h0, h1], servers: [h5], request: 64B, response: 1KB, rate: 200000}
 `, operation), keys)
 	}
-	for _, c := range []struct{ engine, operation, keys string }{
-		{"host timely", "write", "verbs: {mr_per_qp: true}"},
-		{"offload timely", "read", "verbs: {mr_per_qp: true}"},
-		{"offload powertcp", "send", ""},
+	for _, c := range []struct{ nic, engine, operation, keys string }{
+		{"", "host timely", "write", "verbs: {mr_per_qp: true}"},
+		{", ports: 2", "offload timely", "read", "verbs: {mr_per_qp: true}"},
+		{"", "offload powertcp", "send", ""},
 	} {
-		s := parse(t, text(c.engine, c.operation, c.keys), "measure.nic=all")
+		s := parse(t, text(c.nic, c.engine, c.operation, c.keys), "measure.nic=all")
 		run := func(workers int) string {
 			var packets, trace, vcd bytes.Buffer
 			filter := nictrace.Filter{From: 20 * units.Microsecond, To: units.Second}

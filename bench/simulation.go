@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/bench/internal/wire"
@@ -89,11 +88,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 	}
 	s := &simulation{built: built, sys: sys, programs: programs, seed: seed, engine: built.Engine, net: built.Net, baseRTT: built.BaseRTT}
 	s.id, s.src = s.engine.AddHandler(s), s.engine.NewSource()
-	switch {
-	case workers <= 0:
-	case sys.NIC.Ports == 2:
-		s.undivided = errors.New("NICs have two ports, which share more than the network")
-	default:
+	if workers > 0 {
 		if s.undivided = built.Divide(workers); s.undivided == nil {
 			s.net.Division().SingleInstants(s.mayTurn)
 		}

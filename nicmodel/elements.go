@@ -233,7 +233,7 @@ func (e *elements) ahead() int {
 	}
 	queues := 0
 	for _, p := range e.state.ports {
-		queues += len(p.all) - len(p.free)
+		queues += p.live
 	}
 	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*cacheLine
 	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*cacheLine)))

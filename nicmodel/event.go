@@ -61,9 +61,17 @@ const (
 // (fabric.Network.SetAlarm).
 func (n *NIC) OnAlarm(alarm uint32, f func(now units.Time)) { n.onAlarm[alarm-AlarmHost] = f }
 
+// enter notes what lane calls the NIC, and when. What one port does may reach the other.
+func (n *NIC) enter(x *fabric.Lane, now units.Time) {
+	n.lane, n.called = x, now
+	if n.other != nil {
+		n.other.lane, n.other.called = x, now
+	}
+}
+
 // Wake implements fabric.Waker.
 func (n *NIC) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
-	n.lane, n.called = x, now
+	n.enter(x, now)
 	switch alarm {
 	case alarmEvents:
 		n.alarmAt = now // what is added meanwhile is seen here

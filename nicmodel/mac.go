@@ -263,7 +263,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 
 // Pause implements fabric.Endpoint.
 func (n *NIC) Pause(x *fabric.Lane, now units.Time, paused uint8) {
-	n.lane, n.called = x, now
+	n.enter(x, now)
 	n.mac.pause(now, paused)
 }
 

@@ -28,6 +28,7 @@ type chip struct {
 
 	lane    *fabric.Lane // that the host runs on
 	called  units.Time   // of what the lane called the NIC for last
+	other   *NIC         // port of the same device, or nil
 	divided bool         // the network is; all below is for that
 	events  agenda
 	alarmAt units.Time // of the first of them that the host's alarm is set for, or Never
@@ -95,9 +96,17 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 
 // NewPort puts another port of a NIC at a host's port: PCIe with the host's memory behind it, the memory on the
 // chip and the processing units are the first port's, and all else is its own. Both are of one host, though the network has two.
-// Undivided networks only: the two would be at work side by side.
+// A divided network runs the two hosts together (fabric.Division.Join); host is above the first's.
 func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
-	return newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
+	n, err := newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
+	if err != nil {
+		return nil, err
+	}
+	n.other, first.other = first, n
+	if d := first.net.Division(); d != nil {
+		d.Join(first.host, host)
+	}
+	return n, nil
 }
 
 func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {

@@ -168,6 +168,7 @@ type queuePairs struct {
 	all  []*qp
 	free []uint32
 	late []*qp // that are closing: their numbers are free
+	live int   // that exist, with those that are closing
 	keep bool  // the number of one that is removed is free only after recycle
 }
 
@@ -186,6 +187,7 @@ func (p *queuePairs) find(num uint32) *qp {
 
 // add gives a queue pair its number.
 func (p *queuePairs) add(q *qp) {
+	p.live++
 	k := len(p.free)
 	if k == 0 {
 		p.all = append(p.all, q)
@@ -200,6 +202,7 @@ func (p *queuePairs) add(q *qp) {
 
 // remove takes a queue pair out of the table.
 func (p *queuePairs) remove(q *qp) {
+	p.live--
 	if i := slices.Index(p.late, q); i >= 0 {
 		p.late = slices.Delete(p.late, i, i+1)
 		return

@@ -27,7 +27,7 @@ type receiver struct {
 
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
 func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
-	n.lane, n.called = x, now
+	n.enter(x, now)
 	n.receiver.arrive(now, h)
 }
 

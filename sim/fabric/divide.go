@@ -47,6 +47,7 @@ type Division struct {
 	pauses     []inlet  // by port, of pause frames
 
 	alarms  []hostAlarm    // by host
+	joined  []int32        // by node, see Join: the other one, or itself; nil without any
 	watches [][]pauseWatch // by switch, in the order of their times; nil without a watchdog
 	within  bool           // a window is open
 	stirred bool           // an event of the engine made something due at a port at once
@@ -197,6 +198,21 @@ func (d *Division) EndEvery(span units.Time) { d.rhythm = span }
 // after something at a host. Windows of a span of 0 last an instant.
 func (d *Division) Within(span units.Time) { d.most = min(d.window, span) }
 
+// Join has the endpoints of two hosts, the second one's the larger number, run together, in
+// order of time: they share state. At one instant what arrives at either goes before the
+// alarms, and the first host before the second. A host is joined to one other at most.
+func (d *Division) Join(first, second int) {
+	n := d.n
+	if d.joined == nil {
+		d.joined = make([]int32, len(n.nodes))
+		for v := range d.joined {
+			d.joined[v] = int32(v)
+		}
+	}
+	a, b := n.inlets[n.hosts[first].port].node, n.inlets[n.hosts[second].port].node
+	d.joined[a], d.joined[b] = b, a
+}
+
 // nextDue is when something is due, between windows, or units.Never.
 func (d *Division) nextDue() units.Time {
 	least := units.Never
@@ -273,6 +289,12 @@ func (d *Division) Run(lane, first, last int) {
 		}
 		if w := v + foresight; w < len(busy) && busy[w] >= busyNode {
 			n.foresee(d, w)
+		}
+		if d.joined != nil && d.joined[v] != int32(v) {
+			if n.nodes[v].index < n.nodes[d.joined[v]].index { // the other's turn is this one
+				x.runJoined(int32(v), d.joined[v])
+			}
+			continue
 		}
 		due := next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
