@@ -55,7 +55,7 @@ measure: {sample: 20us, window: 20us, links: [tor0->h0]}
 `, seed, mode, nic, engine, workloads, keys)
 }
 
-// randomTraffic is the text of small scenarios of staged NICs whose hosts answer each other.
+// randomTraffic is the text of small scenarios whose hosts answer each other.
 var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 	draw := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	workload := func(i int) string {
@@ -85,12 +85,21 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 		all = append(all, workload(i))
 	}
 	if draw("flows", "", "yes") != "" {
-		all = append(all, "{kind: incast, name: in, receiver: h1, size: 30KB, rounds: 3, period: 60us}")
+		all = append(all, "{kind: incast, name: in, receiver: h1, size: 30KB, rounds: 3, period: 60us, operation: "+draw("operation", "write", "read")+"}")
 	}
 	engine := draw("engine", "host none", "host timely", "offload none", "offload timely", "offload poseidon", "offload dcqcn", "offload ideal")
 	verbs := draw("verbs", "", "verbs: {post_list: 4}")
 	if strings.HasPrefix(engine, "offload") {
 		verbs = draw("verbs in the NIC", verbs, "verbs: {events: true}")
+	}
+	if draw("model", "staged", "reduced") == "reduced" {
+		engine := draw("engine of reduced NICs", "none", "timely", "powertcp", "poseidon", "dcqcn", "hpcc", "ideal")
+		faults := draw("faults", "", "fabric: {ecn: {kmin: 20KB, kmax: 80KB}, faults: [{link: \"*\", loss: 0.002}]}")
+		text := onTwoRacks(", model: reduced", "auto "+engine, rapid.IntRange(1, 1000).Draw(t, "seed"), strings.Join(all, ", "), "")
+		if faults != "" {
+			text = strings.Replace(text, "fabric: {ecn: {kmin: 20KB, kmax: 80KB}}", faults, 1)
+		}
+		return strings.ReplaceAll(text, "operation: send", "operation: write")
 	}
 	nic := draw("preset", "", ", preset: cx5", ", preset: cx6dx", ", preset: cx3") + draw("ports", "", ", ports: 2") +
 		draw("with", "", "", ", with: {state: {bytes: 4KiB}}", ", with: {pcie: {rate: gen3x4}}")
@@ -102,7 +111,7 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 // Random scenarios of them give the same bytes in windows as undivided.
 func TestRandomDividedTrafficAgrees(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	n := 60
+	n := 80
 	if testing.Short() {
 		n = 6
 	}

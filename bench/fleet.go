@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -70,14 +71,18 @@ func (x *fleet) connect(f *flow) error {
 	// The same entropy as the flow label of staged NICs.
 	f.light = &lightFlow{fleet: x, slot: x.free[len(x.free)-1], hash: uint32(f.ID) & 0xfffff}
 	s.opening = f
-	c, err := s.congestion(s.net.LineRate(f.Src))
+	from := f.Src
+	if f.Operation == workload.Read {
+		from = f.Dst // the engine is the requester's
+	}
+	c, err := s.congestion(s.net.LineRate(from))
 	s.opening = nil
 	if err != nil {
 		return err
 	}
 	f.light.ref, err = x.Start(&reduced.Flow{
 		ID: uint64(f.light.slot), Src: f.Src, Dst: f.Dst, Size: f.Size, Message: f.Message, Stop: f.Stop,
-		FlowHash: f.light.hash, Congestion: c, Class: uint8(f.Class), Kept: f.kept != nil, Notify: f.kept.notifies(),
+		Read: f.Operation == workload.Read, FlowHash: f.light.hash, Congestion: c, Class: uint8(f.Class), Kept: f.kept != nil, Notify: f.kept.notifies(),
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,13 @@ func TestTrafficOfBothModels(t *testing.T) {
 		{"all-reduce", []string{"workloads[0].algorithm=tree", "topology={kind: star, hosts: 8, host_rate: 100Gbps}", "measure.links=[]"}, 0.01},
 		{"rpc", nil, 0.03},
 		{"storage", []string{"workloads[0].reads=0"}, 0.05},
+		{"storage", nil, 0.05},
+		{`duration: 2ms
+topology: {kind: star, hosts: 5, host_rate: 100Gbps}
+fabric: {ecn: {kmin: 100KB, kmax: 400KB}}
+systems: [{engine: none}, {engine: swift}, {engine: hpcc}, {engine: dcqcn}, {engine: poseidon}]
+workloads: [{kind: incast, receiver: h4, senders: [h0..h3], size: 1MB, operation: read}]
+`, nil, 0.05},
 		{`duration: 3ms
 topology: {kind: star, hosts: 6, host_rate: 25Gbps}
 systems: [{engine: none}, {engine: timely}]

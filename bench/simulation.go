@@ -240,8 +240,11 @@ func (s *simulation) mayTurn(start units.Time) bool {
 
 // within is the most bytes of a flow that may arrive and complete in a window.
 func (s *simulation) within(f *flow) units.Bytes {
-	if f.light != nil || f.Operation != workload.Read && !f.kept.notifies() {
+	switch {
+	case f.Operation != workload.Read && (f.light != nil || !f.kept.notifies()):
 		return 0
+	case f.light != nil:
+		return s.net.LineRate(f.Dst).BytesIn(s.net.Lookahead()) + s.sys.NIC.MTU
 	}
 	return f.sink.LineRate().BytesIn(s.net.Lookahead()) + units.Bytes(f.sink.Receiving()+1)*s.sys.NIC.MTU
 }

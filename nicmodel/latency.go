@@ -34,7 +34,7 @@ func (c *Config) FixedLatencies() FixedLatencies {
 	}
 }
 
-// FirstPacket returns two times of an idle NIC, for a WRITE of payload bytes. The first
+// FirstPacket returns two times of an idle NIC, for a WRITE of payload bytes, 0 included. The first
 // is from the host's post until the NIC chooses the first packet: the doorbell with its
 // element. The second is from then to the first bit on the wire, less the transmit
 // pipeline (FixedLatencies.Send). FirstPacket measures them with one WRITE between two
@@ -54,11 +54,11 @@ func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (sta
 			sent = min(sent, s.Begin)
 		}
 	})
-	err = x.nic.PostSend(x.qpn, &WR{
-		Request: rc.Request{Op: ib.WRRDMAWrite, Length: uint32(payload), RemoteAddr: y.region.Addr, RKey: y.region.Key},
-		SGL:     []SGE{{x.region.Addr, uint32(payload), x.region.Key}},
-	})
-	if err != nil {
+	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: uint32(payload), RemoteAddr: y.region.Addr, RKey: y.region.Key}}
+	if payload > 0 {
+		wr.SGL = []SGE{{x.region.Addr, uint32(payload), x.region.Key}}
+	}
+	if err := x.nic.PostSend(x.qpn, &wr); err != nil {
 		return 0, 0, err
 	}
 	x.nic.Ring(0, x.qpn, 1)

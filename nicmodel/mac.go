@@ -230,7 +230,8 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	}
 	f.sentAt = now
 	if q.pull != nil && f.desc.Header.Opcode == ib.ReadRequest {
-		q.pull.requested(now, &f.desc)
+		q.pull.Requested(now, &f.desc)
+		q.pull.size = units.Bytes(f.desc.Expect)
 	}
 	if q.departures != nil && from == &m.requests[p.Priority] {
 		q.departures[f.desc.Slot].leaves(m.cfg.Counter.Read(now), &f.desc)

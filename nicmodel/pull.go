@@ -19,67 +19,73 @@ import (
 // the mean rate to that of the window.
 type pull struct {
 	steering
-	// ring is the outstanding READs, of a power of two: those between the running
-	// counts from and to.
-	ring     []readSent
-	from, to uint32
-	size     units.Bytes // that the newest asks for
+	ReadTimes
+	size units.Bytes // that the newest asks for
 }
 
 // readPart is the most that one request asks for: TIMELY's segment. Sixteen of
 // them, as many as NICs commonly have outstanding, fill 200 Gbps over 10 us.
 const readPart = 16 << 10
 
+// ReadPackets is the most responses that a request of a READ asks for where an engine
+// steers it (rc.SendConfig.ReadPackets), with packets of mtu bytes.
+func ReadPackets(mtu units.Bytes) int { return max(readPart/int(mtu), 1) }
+
 type readSent struct {
 	psn units.PSN // of the first response
 	at  units.Time
 }
 
-// newPull has room for the READs that may be outstanding and for the one that
-// takes the place of the oldest.
-func newPull(maxRdAtomic int) *pull {
-	return &pull{ring: make([]readSent, 1<<bits.Len(uint(maxRdAtomic)))}
+// ReadTimes is when the outstanding READs of a queue pair were sent. Make one with
+// NewReadTimes.
+type ReadTimes struct {
+	// ring is of a power of two: the READs between the running counts from and to.
+	ring     []readSent
+	from, to uint32
 }
 
-// requested notes a READ as it goes on the wire. One that is sent again takes the
+// NewReadTimes has room for the READs that may be outstanding and for the one that
+// takes the place of the oldest.
+func NewReadTimes(maxRdAtomic int) ReadTimes {
+	return ReadTimes{ring: make([]readSent, 1<<bits.Len(uint(maxRdAtomic)))}
+}
+
+// Requested notes a READ as it goes on the wire. One that is sent again takes the
 // place of those from its number on.
-func (p *pull) requested(now units.Time, d *rc.Descriptor) {
+func (p *ReadTimes) Requested(now units.Time, d *rc.Descriptor) {
 	if d.Retransmit {
 		mask := uint32(len(p.ring) - 1)
 		for p.to != p.from && !p.ring[(p.to-1)&mask].psn.Before(d.Header.PSN) {
 			p.to--
 		}
 	}
-	p.size = units.Bytes(d.Expect)
 	p.ring[p.to&uint32(len(p.ring)-1)] = readSent{d.Header.PSN, now}
 	p.to++
 }
 
-// answered returns when the READ was sent that a response with that number answers,
-// and how many of its responses come before that one.
-func (p *pull) answered(psn units.PSN) (sentAt units.Time, before int32, ok bool) {
+// Answered returns when the round trip of a response with that number began that comes
+// now, over a line of that rate, in packets of mtu bytes: at its turn in the READ, since
+// the time of the earlier responses at the line rate is not a delay. It is before now.
+func (p *ReadTimes) Answered(now units.Time, psn units.PSN, line units.Rate, mtu units.Bytes) (sentAt units.Time, ok bool) {
 	mask := uint32(len(p.ring) - 1)
 	for p.to-p.from > 1 && !psn.Before(p.ring[(p.from+1)&mask].psn) {
 		p.from++
 	}
 	if p.from == p.to || psn.Before(p.ring[p.from&mask].psn) {
-		return 0, 0, false
+		return 0, false
 	}
 	one := &p.ring[p.from&mask]
-	return one.at, psn.Sub(one.psn), true
+	return min(one.at+line.Serialize(units.Bytes(psn.Sub(one.psn))*mtu), now-1), true
 }
 
 // readArrived passes a READ response, f, with its payload of so many bytes to the engine.
-// Its round trip begins at its turn in the READ: the time of the earlier responses at the
-// line rate is not a delay.
 func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes) {
 	p := q.pull
 	p.acked += bytes
-	sentAt, before, ok := p.answered(f.desc.Header.PSN)
+	sentAt, ok := p.Answered(now, f.desc.Header.PSN, o.line, units.Bytes(q.mtu))
 	if !ok {
 		return
 	}
-	sentAt = min(sentAt+o.line.Serialize(units.Bytes(before)*units.Bytes(q.mtu)), now-1)
 	o.ack = cc.Ack{
 		Now: now, SentAt: sentAt, RTT: now - sentAt, Bytes: bytes, Packets: 1,
 		ECN: q.report.ECN, EIN: q.report.EIN,

@@ -91,9 +91,9 @@ func TestReadsKeepToTheirWindow(t *testing.T) {
 // READs that are sent again are known by their new times, all of them, and what was
 // sent before them and is still to be answered by its own.
 func TestReadsSentAgain(t *testing.T) {
-	p := newPull(4)
+	p := NewReadTimes(4)
 	read := func(at units.Time, psn uint32, again bool) {
-		p.requested(at, &rc.Descriptor{Header: rc.Header{PSN: units.MakePSN(psn)}, Retransmit: again, Expect: readPart})
+		p.Requested(at, &rc.Descriptor{Header: rc.Header{PSN: units.MakePSN(psn)}, Retransmit: again, Expect: readPart})
 	}
 	for i := range uint32(4) {
 		read(units.Time(1+i), 0xfffff8+4*i, false) // the numbers wrap
@@ -107,8 +107,10 @@ func TestReadsSentAgain(t *testing.T) {
 		at     units.Time
 		before int32
 	}{{0xfffff9, 1, 1}, {0xfffffd, 2, 1}, {0xfffffe, 11, 0}, {0xffffff, 11, 1}, {0, 12, 0}, {3, 12, 3}, {4, 13, 0}, {7, 13, 3}} {
-		if at, before, ok := p.answered(units.MakePSN(c.psn)); !ok || at != c.at || before != c.before {
-			t.Errorf("response %#x: sent at %d, %d before it, %v; want %d, %d", c.psn, at, before, ok, c.at, c.before)
+		const second = 1e12
+		want := c.at + units.Time(c.before)*second/125 // each before it takes 8 ms
+		if at, ok := p.Answered(second, units.MakePSN(c.psn), 1000, 1); !ok || at != want {
+			t.Errorf("response %#x: since %d, %v; want %d", c.psn, at, ok, want)
 		}
 	}
 }

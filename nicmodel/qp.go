@@ -405,7 +405,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	q := n.pairs.find(num)
 	if q.cong.ReadEngine != nil && !q.rcCfg.Credits {
-		cfg.ReadPackets = max(readPart/int(q.mtu), 1)
+		cfg.ReadPackets = ReadPackets(units.Bytes(q.mtu))
 	}
 	if q.cfg.Type == ib.RC {
 		n.cfg.Transport.SetSend(&cfg)
@@ -427,7 +427,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		q.Start(q.cong.Engine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
 	if q.cong.ReadEngine != nil {
-		q.pull = newPull(cfg.MaxRdAtomic)
+		q.pull = &pull{ReadTimes: NewReadTimes(cfg.MaxRdAtomic)}
 		q.pull.Start(q.cong.ReadEngine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
 	if err := n.scheduler.add(q); err != nil {

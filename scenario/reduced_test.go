@@ -14,9 +14,7 @@ import (
 // What reduced NICs can't do is refused where it is asked for.
 func TestReducedRefuses(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{"size: 1MB", "size: 1MB\n    operation: read", "small.yaml:24: workloads[0].operation: is read: reduced NICs have Writes only"},
-		{"size: 1MB", "size: 1MB\n    operation: send", "small.yaml:24: workloads[0].operation: is send: reduced NICs have Writes only"},
-		{"incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB", "storage\n    reads: 0.7\n    block: 4KiB", "small.yaml:21: workloads[0].reads: is 0.7, and reduced NICs have Writes only: set it to 0, or nic.model to staged"},
+		{"size: 1MB", "size: 1MB\n    operation: send", "small.yaml:24: workloads[0].operation: is send: reduced NICs have Writes and READs"},
 	} {
 		text := strings.Replace(small, c.from, c.to, 1)
 		if text == small {
@@ -30,6 +28,22 @@ func TestReducedRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: error %v, want %s", c.to, set, err, c.want)
 			}
+		}
+	}
+}
+
+// Receivers that grant do so for Writes.
+func TestGrantsAndReads(t *testing.T) {
+	for _, c := range []struct{ to, want string }{
+		{"incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB\n    operation: read", "workloads[0].operation: is read, and the receivers of homa grant Writes only"},
+		{"storage\n    reads: 0.7\n    block: 4KiB", "workloads[0].reads: is 0.7, and the receivers of homa grant Writes only"},
+	} {
+		text := strings.Replace(small, "incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB", c.to, 1)
+		if _, err := Parse("small.yaml", []byte(text), "nic.model=reduced"); err != nil {
+			t.Errorf("%s: %v", c.to, err)
+		}
+		if _, err := Parse("small.yaml", []byte(text), "nic.model=reduced", "systems=[{engine: homa}]"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with homa: error %v, want %s", c.to, err, c.want)
 		}
 	}
 }

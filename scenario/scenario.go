@@ -260,8 +260,8 @@ const (
 type NIC struct {
 	// How much of the NIC is modelled: `staged` is all of it, `reduced` the line rate
 	// and the fixed latencies below, for studies of the fabric. Reduced NICs carry
-	// Writes, of flows and of connections that workloads keep, and run the engine
-	// themselves; engines whose receivers grant need them.
+	// Writes and READs, of flows and of connections that workloads keep, and run the
+	// engine themselves; engines whose receivers grant need them, and have no READs.
 	Model string `yaml:"model" eg:"reduced"`
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.

@@ -434,17 +434,20 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 	}
 	for i, w := range s.Workloads {
 		path := fmt.Sprintf("workloads[%d]", i)
-		if w.Operation != workload.Write {
-			d.Fail(path+".operation", "is %v: reduced NICs have Writes only; choose write, or set nic.model to staged", w.Operation)
+		st, isStorage := w.Pattern.(*workload.Storage)
+		switch reads := w.Operation == workload.Read || isStorage && st.Reads > 0; {
+		case w.Operation == workload.Send:
+			d.Fail(path+".operation", "is send: reduced NICs have Writes and READs; choose write or read, or set nic.model to staged")
+		case reads && sys.Scheme.NewReceiver != nil && isStorage:
+			d.Fail(path+".reads", "is %v, and the receivers of %s grant Writes only: set it to 0, or take another engine", st.Reads, sys.Engine)
+		case reads && sys.Scheme.NewReceiver != nil:
+			d.Fail(path+".operation", "is read, and the receivers of %s grant Writes only: choose write, or take another engine", sys.Engine)
 		}
 		if w.Every != 0 {
 			d.Fail(path+".every", "reduced NICs have no send times: leave it out, or set nic.model to staged")
 		}
 		if w.Priority != nil && *w.Priority != n.Priority && sys.Scheme.Classes > 0 {
 			d.Fail(path+".priority", "is %d, and %s chooses priorities itself: leave it out, or take another engine", *w.Priority, sys.Engine)
-		}
-		if st, ok := w.Pattern.(*workload.Storage); ok && st.Reads > 0 {
-			d.Fail(path+".reads", "is %v, and reduced NICs have Writes only: set it to 0, or nic.model to staged", st.Reads)
 		}
 	}
 }

@@ -11,7 +11,7 @@ func (n *Network) NewFleet(fail func(error)) (*reduced.Fleet, error) {
 	latencies, nic := n.Sys.ReducedLatencies(), &n.Sys.NIC
 	cfg := reduced.Config{
 		MTU: nic.MTU, AckEvery: nic.AckEvery, Priority: uint8(nic.Priority),
-		Timeout: uint8(nic.Timeout), RetryCount: uint8(nic.RetryCount), SendDepth: nic.SendDepth, Completion: latencies.Completion,
+		Timeout: uint8(nic.Timeout), RetryCount: uint8(nic.RetryCount), SendDepth: nic.SendDepth, MaxRdAtomic: nic.MaxRdAtomic, Completion: latencies.Completion,
 		Classes: n.Sys.Scheme.Classes > 0, Transport: n.Sys.NICConfig().Transport,
 	}
 	if nic.HostSend == nil {
@@ -28,7 +28,7 @@ func (n *Network) NewFleet(fail func(error)) (*reduced.Fleet, error) {
 
 // beforeWire sets what a reduced NIC takes before the wire: what the scenario says, or
 // what the preset takes when it is idle. That is measured for payloads of whole cache
-// lines as they come.
+// lines as they come, and for none, which is what a request of a READ has.
 func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
 	nic := &n.Sys.NIC
 	if nic.HostStart != nil {
@@ -39,23 +39,23 @@ func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
 	var err error
 	cfg.TxPackets = preset.PacketsBeforeWire(int(nic.MTU))
 	const line = 64
-	taken := make([]units.Time, (nic.MTU+line-1)/line)
+	taken := make([]units.Time, 1+(nic.MTU+line-1)/line)
 	measure := func(lines int) (start units.Time, err error) {
 		// The port's rate has no part in it: this is before the wire.
-		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, int(nic.MTU)), nic.MTU, n.Net.LineRate(0))
+		start, taken[lines], err = preset.FirstPacket(min(lines*line, int(nic.MTU)), nic.MTU, n.Net.LineRate(0))
 		return start, err
 	}
-	if cfg.Start, err = measure(len(taken)); err != nil {
+	if cfg.Start, err = measure(len(taken) - 1); err != nil {
 		return err
 	}
 	cfg.Fetch = func(payload int) units.Time {
 		lines := (payload + line - 1) / line
-		if taken[lines-1] == 0 {
+		if taken[lines] == 0 {
 			if _, err := measure(lines); err != nil {
 				fail(err)
 			}
 		}
-		return taken[lines-1]
+		return taken[lines]
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// A connection is a flow whose Writes its user posts one by one, and which stays until it
+// A connection is a flow whose messages its user posts one by one, and which stays until it
 // is closed. What hosts learn of a message they learn Config.Completion after its last
 // acknowledgement, or after its arrival. So a network that is divided needs no more than
 // windows of that length for a host to answer at once what it has learned: in a window
@@ -91,19 +91,19 @@ func (f *Fleet) announce(l *lane) {
 	l.learned = l.learned[:0]
 }
 
-// Post posts a Write of 1 byte to the flow's Message on a connection, at the engine's
+// Post posts a message of 1 byte to the flow's Message on a connection, at the engine's
 // Now. Its NIC knows of it after Config.Start. No more than Config.SendDepth may be under
 // way, of which the sender has not learned.
 func (f *Fleet) Post(r Ref, size units.Bytes, tag uint64) error {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
 	if s == nil || !s.kept || size <= 0 || size > s.message || s.outstanding >= s.depth {
-		return fmt.Errorf("reduced: a Write of %v posted to no connection, of more than its flow's Message, or beyond SendDepth", size)
+		return fmt.Errorf("reduced: a message of %v posted to no connection, of more than its flow's Message, or beyond SendDepth", size)
 	}
 	s.outstanding++
 	p := start{at: f.engine.Now() + f.cfg.Start, sender: r.sender, size: uint32(size), tag: tag}
 	if f.cfg.Fetch != nil {
-		p.fetch = f.cfg.Fetch(int(min(size, f.cfg.MTU)))
+		p.fetch = f.cfg.Fetch(s.payload(size, f.cfg.MTU))
 	}
 	if f.cfg.Start > 0 {
 		n.later(p)
@@ -117,12 +117,8 @@ func (f *Fleet) Post(r Ref, size units.Bytes, tag uint64) error {
 func (n *nic) posted(l *lane, now units.Time, p start) {
 	slot := slotOf(p.sender)
 	s := &n.senders[slot]
-	op := ib.WRRDMAWrite
-	if s.notify {
-		op = ib.WRRDMAWriteWithImm
-	}
 	// There is room: Post has seen to it.
-	_, _ = s.qp.PostSend(&rc.Request{ID: p.tag, Op: op, Signaled: true, Length: p.size})
+	_, _ = s.qp.PostSend(&rc.Request{ID: p.tag, Op: s.operation(), Signaled: true, Length: p.size})
 	s.posted += units.Bytes(p.size)
 	if s.place == 0 {
 		s.fetch = p.fetch

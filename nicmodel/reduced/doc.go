@@ -5,9 +5,9 @@
 // congestion control is configured by nicmodel.Congestion.
 //
 // All NICs of a network are one Fleet. A flow is a queue pair at each end, made by
-// Start; it posts Writes of its message size, a few ahead. The flow and its state
-// are removed when the last is acknowledged. A connection is a flow whose user posts
-// each Write, is told of it at either end, and closes it.
+// Start; it posts Writes or READs of its message size, a few ahead. The flow and its state
+// are removed when the last is acknowledged, or answered. A connection is a flow whose user posts
+// each message, is told of it at either end, and closes it.
 //
 // # The model
 //
@@ -55,6 +55,6 @@
 //
 // # Limits
 //
-// Writes only: no Reads, no Sends. A frame that has been put behind others on
+// No Sends, and no READs where receivers grant. A frame that has been put behind others on
 // the wire is sent although a pause arrives before its first bit.
 package reduced

@@ -33,6 +33,9 @@ type Config struct {
 	Timeout, RetryCount uint8
 	// Transport is how flows recover from losses.
 	Transport nicmodel.TransportConfig
+	// MaxRdAtomic is the most requests of READs that a flow has under way, from 1 to 255; 0 where
+	// there are no READs.
+	MaxRdAtomic int
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int
 	// Start is how long after its start the NIC knows of a flow, at least 0.
@@ -60,6 +63,8 @@ func (c *Config) validate(net *fabric.Network) error {
 		return fmt.Errorf("reduced: AckEvery is %d: set 1 or more", c.AckEvery)
 	case int(c.Priority) >= net.Priorities():
 		return fmt.Errorf("reduced: Priority is %d: set 0 to %d", c.Priority, net.Priorities()-1)
+	case c.MaxRdAtomic < 0 || c.MaxRdAtomic > 255:
+		return fmt.Errorf("reduced: MaxRdAtomic is %d: set 1 to 255, or 0 without READs", c.MaxRdAtomic)
 	case c.SendDepth < 1:
 		return fmt.Errorf("reduced: SendDepth is %d: set 1 or more", c.SendDepth)
 	case c.Completion < 0 || c.Wire < 0 || c.Start < 0 || c.TxPackets < 0:
@@ -107,13 +112,15 @@ type lane struct {
 type ending struct {
 	Done
 	src, dst int32
-	receiver uint32
+	receiver uint32 // of READs it is the responder, a sender
+	read     bool
 }
 
 // A packet's Notes have what a NIC knows of it and the fabric does not. They have the
 // time of its first bit on the wire, or of that of the packet it answers. For an
 // acknowledgement they also have the largest hop delay of the forward path, and these
-// flags of the packets that it answers; for a grant the limit. Note is the receiver or
+// flags of the packets that it answers; for a grant the limit, for a READ's request the
+// offset in the message. Note is the receiver or
 // sender that the packet is for: its slot and generation.
 const (
 	metCE uint8 = 1 << iota
@@ -194,14 +201,17 @@ func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
 // different hosts in no order of time.
 func (f *Fleet) OnAck(fn func(lane int, id uint64, a *cc.Ack)) { f.onAck = fn }
 
-// Flow is what a sender is to write to another host's memory.
+// Flow is what is to be written from a host to another's memory, or read.
 type Flow struct {
 	ID       uint64 // the caller's
-	Src, Dst int    // hosts
+	Src, Dst int    // hosts: the data go from Src to Dst
+	// Read has Dst read the data by READs, and the engine at work there. Not with Notify,
+	// nor with Config.Receiver.
+	Read bool
 	// Size is the bytes of the flow; 0 is without end, until Stop. One that starts no
 	// earlier than that ends at once.
 	Size units.Bytes
-	// Message is the bytes of a Write, above 0 and at most 2^31; the last of a
+	// Message is the bytes of a Write or a READ, above 0 and at most 2^31; the last of a
 	// flow may have fewer.
 	Message units.Bytes
 	Stop    units.Time
@@ -229,8 +239,9 @@ type Done struct {
 
 // Ref names a flow that has not ended.
 type Ref struct {
-	src, dst         int32
+	src, dst         int32 // of READs the requester's host, and the responder's
 	sender, receiver uint32
+	read             bool
 }
 
 // postAhead is how much a flow keeps posted: four messages, or this.
@@ -255,6 +266,9 @@ func (f *Fleet) check(flow *Flow) error {
 	}
 	if flow.Kept && (flow.Size > 0 || f.messages.on == nil) {
 		return fmt.Errorf("reduced: flow %d is Kept, of %v: set no Size, and call OnMessage before", flow.ID, flow.Size)
+	}
+	if flow.Read && (flow.Notify || f.cfg.Receiver != nil || f.cfg.MaxRdAtomic == 0) {
+		return fmt.Errorf("reduced: flow %d of READs: set Config.MaxRdAtomic, and neither Notify nor Config.Receiver", flow.ID)
 	}
 	if p := flow.Congestion.AckPriority; int(p) >= f.net.Priorities() {
 		return fmt.Errorf("reduced: a flow with an AckPriority of %d: set 0 to %d", p, f.net.Priorities()-1)
@@ -305,49 +319,18 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if err := f.check(flow); err != nil {
 		return Ref{}, err
 	}
-	depth := f.depth(flow)
-	var recv *rc.RecvQueue
-	if flow.Notify {
-		var err error
-		if recv, err = rc.NewRecvQueue(depth); err != nil {
-			return Ref{}, err
-		}
-		for range depth {
-			_, _ = recv.Post(rc.Recv{})
-		}
-	}
-	tx, rx, err := f.transports(depth, recv)
+	s, ref, err := f.connect(now, flow)
 	if err != nil {
 		return Ref{}, err
 	}
-	src, dst := &f.nics[flow.Src], &f.nics[flow.Dst]
-	s, from := src.newSender()
-	r, to := dst.newReceiver(now)
-	*r = receiver{
-		qp: rx, recv: recv, id: flow.ID, gen: r.gen, peer: from, src: int32(flow.Src), hash: flow.FlowHash, size: flow.Size,
-		telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval,
-	}
-	*s = sender{
-		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
-		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
-		own: f.cfg.Priority, kept: flow.Kept, notify: flow.Notify,
-	}
-	if flow.Class > 0 {
-		s.own = flow.Class - 1
-	}
-	if s.priority = s.own; s.own != f.cfg.Priority {
-		src.mix()
-	}
+	src := &f.nics[ref.src]
 	s.paceFrom, s.next = at+f.cfg.Start, at+f.cfg.Start
 	if f.cfg.Fetch != nil {
-		first := min(flow.Message, f.cfg.MTU)
+		first := flow.Message
 		if flow.Size > 0 {
 			first = min(first, flow.Size)
 		}
-		s.fetch = f.cfg.Fetch(int(first))
-	}
-	if flow.Congestion.ECT {
-		s.packetFlags = fabric.ECT
+		s.fetch = f.cfg.Fetch(s.payload(first, f.cfg.MTU))
 	}
 	if flow.Congestion.Engine != nil {
 		s.steering = &cc.Driver{}
@@ -355,16 +338,92 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.priority = f.priority(s.steering.Control(), s.own)
 	}
 	if at > now || flow.Size == 0 && !flow.Kept && flow.Stop <= at { // which ends as it begins, but not before this returns
-		src.later(start{at: at, sender: from})
+		src.later(start{at: at, sender: ref.sender})
 	} else {
-		src.begin(&f.lanes[0], now, slotOf(from), s)
+		src.begin(&f.lanes[0], now, slotOf(ref.sender), s)
 		src.turn(&f.lanes[0], now)
 	}
-	return Ref{src: int32(flow.Src), dst: int32(flow.Dst), sender: from, receiver: to}, nil
+	return ref, nil
+}
+
+// payload is that of the first packet of a message of that size.
+func (s *sender) payload(size, mtu units.Bytes) int {
+	if s.read != nil {
+		return 0
+	}
+	return int(min(size, mtu))
+}
+
+// newEnd makes a sender at a host for a flow to another one.
+func (f *Fleet) newEnd(now units.Time, flow *Flow, host, dst int) (*sender, uint32) {
+	n := &f.nics[host]
+	s, ref := n.newSender(now)
+	*s = sender{
+		gen: s.gen, id: flow.ID, dst: int32(dst), hash: flow.FlowHash, telemetry: flow.Congestion.Telemetry, message: flow.Message, own: f.cfg.Priority,
+	}
+	if flow.Class > 0 {
+		s.own = flow.Class - 1
+	}
+	if s.priority = s.own; s.own != f.cfg.Priority {
+		n.mix()
+	}
+	if flow.Congestion.ECT {
+		s.packetFlags = fabric.ECT
+	}
+	return s, ref
+}
+
+// connect makes the two ends of a flow, and returns the one that posts.
+func (f *Fleet) connect(now units.Time, flow *Flow) (*sender, Ref, error) {
+	depth := f.depth(flow)
+	if flow.Read {
+		tx, rx, err := f.endsOfRead(depth, flow.Congestion.Engine != nil)
+		if err != nil {
+			return nil, Ref{}, err
+		}
+		responder, to := f.newEnd(now, flow, flow.Src, flow.Dst)
+		s, from := f.newEnd(now, flow, flow.Dst, flow.Src)
+		responder.qp, responder.answers, responder.peer, responder.ackPriority = rx, true, from, flow.Congestion.AckPriority
+		if f.cfg.Fetch != nil {
+			responder.fetch = f.cfg.Fetch(int(min(flow.Message, f.cfg.MTU)))
+		}
+		s.qp, s.peer, s.read = tx, to, &reading{ReadTimes: nicmodel.NewReadTimes(f.cfg.MaxRdAtomic), cnpInterval: flow.Congestion.CNPInterval}
+		s.size, s.stop, s.depth, s.kept = flow.Size, flow.Stop, int32(depth), flow.Kept
+		return s, Ref{src: int32(flow.Dst), dst: int32(flow.Src), sender: from, receiver: to, read: true}, nil
+	}
+	var recv *rc.RecvQueue
+	if flow.Notify {
+		var err error
+		if recv, err = rc.NewRecvQueue(depth); err != nil {
+			return nil, Ref{}, err
+		}
+		for range depth {
+			_, _ = recv.Post(rc.Recv{})
+		}
+	}
+	tx, rx, err := f.transports(depth, recv)
+	if err != nil {
+		return nil, Ref{}, err
+	}
+	s, from := f.newEnd(now, flow, flow.Src, flow.Dst)
+	r, to := f.nics[flow.Dst].newReceiver(now)
+	*r = receiver{
+		qp: rx, recv: recv, id: flow.ID, gen: r.gen, peer: from, src: int32(flow.Src), hash: flow.FlowHash, size: flow.Size,
+		telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval,
+	}
+	s.qp, s.peer = tx, to
+	s.size, s.stop, s.depth, s.kept, s.notify = flow.Size, flow.Stop, int32(depth), flow.Kept, flow.Notify
+	return s, Ref{src: int32(flow.Src), dst: int32(flow.Dst), sender: from, receiver: to}, nil
 }
 
 // Delivered returns what has arrived of a flow that has not ended.
 func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
+	if r.read {
+		if s := f.nics[r.src].sender(r.sender); s != nil {
+			return s.read.delivered
+		}
+		return nicmodel.Delivered{}
+	}
 	if x := f.nics[r.dst].receiver(r.receiver); x != nil {
 		return x.delivered
 	}
@@ -415,14 +474,16 @@ func (f *Fleet) settleAll() {
 	clear(all)
 }
 
-// settle takes down the receiving half of a flow that has ended, and says that it
+// settle takes down the other half of a flow that has ended, and says that it
 // has.
 func (f *Fleet) settle(e *ending) {
 	to := &f.nics[e.dst]
-	if r := to.receiver(e.receiver); r != nil {
+	if e.read {
+		to.closing = append(to.closing, closing{e.At - f.cfg.Completion + f.linger, e.receiver, true})
+	} else if r := to.receiver(e.receiver); r != nil {
 		e.Delivered = r.delivered
 		at := e.At - f.cfg.Completion + f.linger
-		to.closing = append(to.closing, closing{at, e.receiver})
+		to.closing = append(to.closing, closing{at, e.receiver, false})
 		if r.begun && !r.over {
 			to.alarm(at)
 		}

@@ -50,7 +50,7 @@ func (n *nic) receiverTimer(l *lane, now units.Time) {
 	}
 	n.grant(l, now)
 	for i := range n.closing {
-		if r := &n.receivers[slotOf(n.closing[i].receiver)]; r.begun && !r.over {
+		if r := &n.receivers[slotOf(n.closing[i].receiver)]; !n.closing[i].responder && r.begun && !r.over {
 			n.alarm(n.closing[i].at)
 			break
 		}

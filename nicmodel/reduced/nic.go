@@ -31,7 +31,7 @@ type nic struct {
 	freeReceivers []uint32
 	begun         []uint32        // slots of senders, in the order in which they started
 	starts        []start         // flows that are to begin, by time
-	closing       []closing       // receivers whose flows have ended, by time
+	closing       []closing       // ends of flows that have ended at the other, by time
 	held          []fabric.Handle // acknowledgements and grants of paused priorities
 
 	recv   cc.Receiver // of the flows to this host, or nil
@@ -50,12 +50,13 @@ type start struct {
 	fetch  units.Time // of its first packet, see sender.fetch
 }
 
-// closing is a receiver that goes at a time: the least delay of a link after its
-// sender has ended, which is the first moment at which it could know. Packets that
-// were sent twice may come until then.
+// closing is a receiver, or the responder of a flow of READs, that goes at a time: the
+// least delay of a link after its sender or requester has ended, which is the first
+// moment at which it could know. Packets that were sent twice may come until then.
 type closing struct {
-	at       units.Time
-	receiver uint32
+	at        units.Time
+	receiver  uint32
+	responder bool
 }
 
 // Alarms, in the order in which they go at one instant.
@@ -136,7 +137,8 @@ const generationBits = 8
 
 func slotOf(ref uint32) uint32 { return ref >> generationBits }
 
-func (n *nic) newSender() (*sender, uint32) {
+func (n *nic) newSender(now units.Time) (*sender, uint32) {
+	n.close(now)
 	if len(n.freeSenders) == 0 {
 		n.senders = append(n.senders, sender{})
 		n.freeSenders = append(n.freeSenders, uint32(len(n.senders)-1))
@@ -176,11 +178,17 @@ func (n *nic) receiver(ref uint32) *receiver {
 	return nil
 }
 
-// close takes down the receivers whose time has come.
+// close takes down the receivers and responders whose time has come.
 func (n *nic) close(now units.Time) {
 	k := 0
 	for ; k < len(n.closing) && n.closing[k].at <= now; k++ {
 		i := slotOf(n.closing[k].receiver)
+		if n.closing[k].responder {
+			n.remove(i)
+			n.senders[i] = sender{gen: n.senders[i].gen}
+			n.freeSenders = append(n.freeSenders, i)
+			continue
+		}
 		if r := &n.receivers[i]; r.begun && !r.over {
 			n.recv.OnEnd(now, i)
 		}

@@ -50,6 +50,12 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	case opGrant:
 		n.granted(l, now, h, p)
 		return
+	case ib.ReadRequest:
+		n.asked(l, now, h, p)
+		return
+	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
+		n.responded(l, now, h, p, op)
+		return
 	}
 	if len(n.closing) > 0 {
 		n.close(now)
@@ -126,11 +132,15 @@ func (r *receiver) note(p *fabric.Packet) {
 	}
 }
 
+// acknowledgement is an acknowledgement's header in a packet's User.
+func acknowledgement(d *rc.Header) uint64 {
+	return uint64(ib.Acknowledge) | uint64(d.PSN)<<8 | uint64(d.Syndrome)<<32 | uint64(d.MSN)<<40
+}
+
 // answer makes an acknowledgement of the packet that it answers: its slot, and
 // its per-hop records, go back with it.
 func (n *nic) answer(l *lane, now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet) {
-	d := &l.desc.Header
-	p.User = uint64(ib.Acknowledge) | uint64(d.PSN)<<8 | uint64(d.Syndrome)<<32 | uint64(d.MSN)<<40
+	p.User = acknowledgement(&l.desc.Header)
 	p.Src, p.Dst = p.Dst, p.Src
 	p.Priority, p.Flags, p.Telemetry = r.ackPriority, 0, telemetry.None
 	p.MaxDelay, p.Hops = 0, 0

@@ -28,6 +28,8 @@ type sender struct {
 	priority    uint8
 	own         uint8 // the priority where the engine chooses none
 	kept        bool  // a connection
+	answers     bool  // the responder of a flow of READs
+	ackPriority uint8 // its
 	notify      bool  // whose messages carry immediate data
 	packetFlags fabric.Flags
 	telemetry   telemetry.Kind
@@ -39,7 +41,8 @@ type sender struct {
 	stop          units.Time
 	outstanding   int32 // messages
 	depth         int32
-	cnps          uint64 // congestion notification packets received
+	cnps          uint64   // congestion notification packets received
+	read          *reading // a requester's of READs, or nil
 
 	// Without an engine it is nil, and the flow has the line rate and no window: so
 	// its state is two cache lines, not six.
@@ -70,14 +73,28 @@ func (n *nic) post(now units.Time, s *sender) {
 			return
 		}
 		// There is room: depth is that of the queue.
-		_, _ = s.qp.PostSend(&rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: uint32(m)})
+		_, _ = s.qp.PostSend(&rc.Request{Op: s.operation(), Signaled: true, Length: uint32(m)})
 		s.posted += m
 		s.outstanding++
 	}
 }
 
+// operation is that of its messages.
+func (s *sender) operation() ib.WROpcode {
+	switch {
+	case s.read != nil:
+		return ib.WRRDMARead
+	case s.notify:
+		return ib.WRRDMAWriteWithImm
+	}
+	return ib.WRRDMAWrite
+}
+
 // ready reports whether transport and window let a packet go.
 func (s *sender) ready(now units.Time) bool {
+	if s.answers {
+		return s.qp.ResponseReady()
+	}
 	bytes, ok := s.qp.PeekRequest(now)
 	if !ok {
 		return false
@@ -136,6 +153,10 @@ func (n *nic) chosen(now units.Time) units.Time {
 
 // send sends a packet of the flow that is first in line.
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
+	if s.answers {
+		n.respond(l, now, slot, s)
+		return
+	}
 	d := &l.desc
 	c := s.steering
 	if c != nil {
@@ -153,8 +174,8 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	h := l.Alloc()
 	p := l.Packet(h)
 	op := d.Header.Opcode
-	value := uint32(d.Payload)
-	if op == ib.WriteFirst {
+	value, bytes := uint32(d.Payload), units.Bytes(d.Payload)+units.Bytes(d.Expect)
+	if op == ib.WriteFirst || op == ib.ReadRequest {
 		value = d.Header.DMALen
 	}
 	p.User = uint64(op) | uint64(d.Header.PSN)<<8 | uint64(value)<<32
@@ -164,18 +185,24 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
 	p.Src, p.Dst, p.FlowHash = n.host, s.dst, hash
 	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
-	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree)+n.fleet.cfg.Wire)
+	onWire := max(now, n.wireFree) + n.fleet.cfg.Wire
+	p.Note, p.Notes[0] = s.peer, uint64(onWire)
+	if s.read != nil {
+		p.Notes[1] = d.Header.VA
+		s.read.Requested(onWire, d)
+		s.read.size = bytes
+	}
 	l.stats.TxPackets++
 	n.wireFree = l.Transmit(now, int(n.host), h)
 	n.dataFree = n.wireFree
 
 	if !d.Retransmit {
-		s.sent += units.Bytes(d.Payload)
+		s.sent += bytes
 		if c != nil {
-			c.Sent(now, units.Bytes(d.Payload))
+			c.Sent(now, bytes)
 		}
 	}
-	s.paceFrom, s.paceBytes = max(s.next, now-catchUp), int32(d.Payload)
+	s.paceFrom, s.paceBytes = max(s.next, now-catchUp), int32(bytes)
 	s.pace(n.line)
 	n.arm(now, s.qp.Deadline())
 	if s.ready(now) {
@@ -242,7 +269,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 	slot := slotOf(p.Note)
 	s.qp.Receive(now, &l.header, 0, &l.eff)
 	s.acked += l.eff.AckedBytes
-	if s.steering != nil && l.eff.AckedBytes > 0 {
+	if s.steering != nil && s.read == nil && l.eff.AckedBytes > 0 {
 		n.inform(l, now, slot, s, h, p)
 	}
 	l.Free(h)
@@ -264,14 +291,20 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		Hops: p.Hops, ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
 		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
 	}
+	n.steer(now, slot, s, n.give(l, s, h, a))
+}
+
+// give completes an acknowledgement that came with a packet, and returns what the engine
+// answers.
+func (n *nic) give(l *lane, s *sender, h fabric.Handle, a *cc.Ack) cc.Control {
 	s.steering.Complete(a, s.qp.Inflight())
 	if path := l.INT(h); path != nil && path.N > 0 {
 		a.Path = path
 	}
-	if fl.onAck != nil {
+	if fl := n.fleet; fl.onAck != nil {
 		fl.onAck(l.Index(), s.id, a)
 	}
-	n.steer(now, slot, s, s.steering.Engine().OnAck(a))
+	return s.steering.Engine().OnAck(a)
 }
 
 // effects carries out what the transport of a sender asks for in lane.eff.
@@ -327,7 +360,10 @@ func (n *nic) end(l *lane, now units.Time, slot uint32, s *sender, status ib.WCS
 	fl := n.fleet
 	e := ending{
 		Done: Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters(), CNPs: s.cnps},
-		src:  n.host, dst: s.dst, receiver: s.peer,
+		src:  n.host, dst: s.dst, receiver: s.peer, read: s.read != nil,
+	}
+	if s.read != nil {
+		e.Delivered = s.read.delivered
 	}
 	n.remove(slot)
 	*s = sender{gen: s.gen}

@@ -55,7 +55,20 @@ reduced over staged, less 1.
 One Write over one switch that is idle, 100 Gbps (10 for ` + "`timely10g`, 50 for `cx4lx`" + `), MTU 1024: completion time in us, staged / reduced, error.
 
 `)
-	if err := single(&b); err != nil {
+	if err := single(&b, "write"); err != nil {
+		return err
+	}
+	b.WriteString("\nOne READ likewise.\n\n")
+	if err := single(&b, "read"); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, `
+## An incast of READs
+
+One of five hosts reads 1 MB from each of the others over one switch, 100 Gbps, ECN from 100 to 400 KB: seeds 1 to %d, as below.
+
+`, seeds)
+	if err := incast(&b); err != nil {
 		return err
 	}
 	fmt.Fprintf(&b, `
@@ -80,10 +93,48 @@ topology: {kind: star, hosts: 2, host_rate: %s}
 duration: 20ms
 nic: {preset: %s, mtu: 1024, mode: offload, model: %s}
 systems: [{name: none, engine: none}]
-workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: %s}]}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: %s}], operation: %s}]
 `
 
-func single(b *strings.Builder) error {
+const readIncast = `
+topology: {kind: star, hosts: 5, host_rate: 100Gbps}
+duration: 5ms
+seed: %d
+nic: {mode: offload, model: %s}
+fabric: {ecn: {kmin: 100KB, kmax: 400KB}}
+systems: [{engine: none}, {engine: timely}, {engine: swift}, {engine: dcqcn}, {engine: dctcp}, {engine: hpcc}, {engine: powertcp}, {engine: poseidon}]
+workloads: [{kind: incast, receiver: h4, senders: [h0..h3], size: 1MB, operation: read, jitter: 5us}]
+`
+
+func incast(b *strings.Builder) error {
+	var all [2][]*results.Result
+	for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
+		for seed := range seeds {
+			s, err := scenario.Parse("incast", fmt.Appendf(nil, readIncast, seed+1, model))
+			if err != nil {
+				return err
+			}
+			r, err := bench.Run(s, bench.Options{})
+			if err != nil {
+				return err
+			}
+			all[i] = append(all[i], r)
+		}
+	}
+	header(b)
+	compare(b, "incast of READs", all[0], all[1])
+	return nil
+}
+
+func header(b *strings.Builder) {
+	b.WriteString("| scenario | engine |")
+	for _, c := range columns {
+		fmt.Fprintf(b, " %s |", c.title)
+	}
+	fmt.Fprintf(b, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
+}
+
+func single(b *strings.Builder, operation string) error {
 	sizes := []string{"1B", "64B", "1000B", "4KB", "64KB", "1MB"}
 	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(sizes, " | "), strings.Repeat("---|", len(sizes)))
 	for _, preset := range nicmodel.Presets() {
@@ -105,7 +156,7 @@ func single(b *strings.Builder) error {
 		for _, size := range sizes {
 			var fct [2]float64
 			for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
-				s, err := scenario.Parse("one flow", fmt.Appendf(nil, oneFlow, rate, preset, model, size))
+				s, err := scenario.Parse("one flow", fmt.Appendf(nil, oneFlow, rate, preset, model, size, operation))
 				if err != nil {
 					return err
 				}
@@ -141,11 +192,7 @@ var columns = []struct {
 }
 
 func builtins(b *strings.Builder) error {
-	b.WriteString("| scenario | engine |")
-	for _, c := range columns {
-		fmt.Fprintf(b, " %s |", c.title)
-	}
-	fmt.Fprintf(b, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
+	header(b)
 	var not []string
 	for _, name := range scenario.Builtins() {
 		if why, ok := left[name]; ok {
