@@ -416,7 +416,7 @@ func (a *agenda) set(i uint32, t units.Time) {
 }
 
 func (a *agenda) file(i uint32, t units.Time) {
-	b := uint(t-a.start) >> a.shift & (agendaBuckets - 1)
+	b := uint(t-a.start) >> (a.shift & 63) & (agendaBuckets - 1)
 	if w := b / 64; a.full[w]&(1<<(b%64)) != 0 {
 		a.nexts[i] = a.buckets[b]
 	} else {
@@ -493,6 +493,8 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	x.due = d.due[3*v.first : 3*(v.first+v.count)]
 	x.bits = d.set[d.sets[node]:d.sets[node+1]]
 	arrivals := 2 * v.count
+	inlets, known := n.inlets[v.first:v.first+v.count], d.known[v.first:v.first+v.count]
+	watched := d.watches != nil
 	for w, word := range x.bits {
 		for ; word != 0; word &= word - 1 {
 			i := uint32(w)*64 + uint32(bits.TrailingZeros64(word))
@@ -504,7 +506,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			x.bits[w] &^= 1 << (i % 64)
 			x.file(i, t)
 			if i >= arrivals {
-				in := &n.inlets[v.first+i-arrivals]
+				in := &inlets[i-arrivals]
 				if in.n < chunkEntries {
 					prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
 				}
@@ -515,7 +517,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	}
 	for {
 		i := x.pop()
-		if d.watches != nil && x.watchesBefore(v, i) {
+		if watched && x.watchesBefore(v, i) {
 			if i != 0 {
 				x.file(i-1, x.due[i-1])
 			}
@@ -524,7 +526,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			continue
 		}
 		if i == 0 {
-			if d.watches != nil && len(d.watches[v.index]) > 0 {
+			if watched && len(d.watches[v.index]) > 0 {
 				return min(x.later, d.watches[v.index][0].at)
 			}
 			return x.later
@@ -533,13 +535,14 @@ func (x *Lane) runSwitch(node int32) units.Time {
 		x.events++
 		now := x.due[i]
 		if i >= arrivals {
-			at := v.first + i - arrivals
-			in := &n.inlets[at]
+			p := i - arrivals
+			at := v.first + p
+			in := &inlets[p]
 			e := *in.first(x)
-			if in.take(); in.taken != d.known[at].packets {
+			if in.take(); in.taken != known[p].packets {
 				next := in.first(x)
 				x.set(i, next.at)
-				x.foreseeNext(in, next, d.known[at].packets)
+				x.foreseeNext(in, next, known[p].packets)
 			}
 			if e.meta&severed != 0 {
 				x.lose(at, e)
@@ -549,7 +552,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			continue
 		}
 		at := v.first + i/2
-		if i&1 == uint32(n.inlets[at].link&1^1) {
+		if i&1 == uint32(inlets[i/2].link&1^1) {
 			if n.circuits != nil {
 				x.torFree(now, sw, at)
 				continue
