@@ -314,7 +314,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].packets = told[p].packets
 			if idle {
 				i := 2*v.count + uint32(p)
-				due[i] = in.first(x).at
+				due[i] = in.first(x).at()
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -324,7 +324,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].pauses = told[p].pauses
 			if idle {
 				i := n.alarm(at, uint32(p)) ^ 1
-				due[i] = in.first(x).at
+				due[i] = in.first(x).at()
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -354,7 +354,7 @@ func (x *Lane) publish() {
 // putPause puts a pause frame on the wire of a port.
 func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mask uint8) {
 	d := x.n.division
-	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{at: arrival, meta: uint64(mask)}
+	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{when: uint64(arrival) << atShift, name: uint64(mask)}
 	d.pausesSent[at]++
 	if l.flags&told != 0 {
 		for i := range x.news {
@@ -541,10 +541,10 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			e := *in.first(x)
 			if in.take(); in.taken != known[p].packets {
 				next := in.first(x)
-				x.set(i, next.at)
+				x.set(i, next.at())
 				x.foreseeNext(in, next, known[p].packets)
 			}
-			if e.meta&severed != 0 {
+			if e.in() == severed {
 				x.lose(at, e)
 				continue
 			}
@@ -568,9 +568,9 @@ func (x *Lane) runSwitch(node int32) units.Time {
 func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	d := x.n.division
 	in := &d.pauses[at]
-	mask := uint8(in.first(x).meta)
+	mask := uint8(in.first(x).name)
 	if in.take(); in.taken != d.known[at].pauses {
-		x.set(alarm, in.first(x).at)
+		x.set(alarm, in.first(x).at())
 	}
 	x.pauseArrives(now, at, mask)
 }
@@ -621,7 +621,7 @@ func (x *Lane) runHost(node int32) units.Time {
 		x.due[2] = units.Never
 		if in.take(); in.taken != known {
 			next := in.first(x)
-			x.due[2] = next.at
+			x.due[2] = next.at()
 			x.foreseePacket(in, next, known)
 			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
@@ -630,7 +630,7 @@ func (x *Lane) runHost(node int32) units.Time {
 				prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
 			}
 		}
-		if e.meta&severed != 0 {
+		if e.in() == severed {
 			x.lose(at, e)
 			continue
 		}
