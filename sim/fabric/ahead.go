@@ -76,10 +76,10 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	}
 }
 
-// foreseeEntries prefetches the entries of a chunk from the n-th on, up to four: more than two
+// foreseeEntries prefetches the entries of a chunk from the n-th on, up to five: more than two
 // lines were not worth it.
 func foreseeEntries(c *chunk, n uint8) {
-	prefetch.Lines(unsafe.Pointer(c.at(n)), uintptr(min(chunkEntries-n, 4))*unsafe.Sizeof(entry{}))
+	prefetch.Lines(unsafe.Pointer(c.at(n)), uintptr(min(chunkEntries-n, 5))*unsafe.Sizeof(entry{}))
 }
 
 // foreseeNext prefetches the memory for the packets that will be taken from a link soon, of
@@ -87,8 +87,8 @@ func foreseeEntries(c *chunk, n uint8) {
 // next record.
 func (x *Lane) foreseeNext(in *inlet, next *entry, known uint32) {
 	n := x.n
-	if in.n < chunkEntries-2 {
-		const after = 64 // bytes: two entries
+	if in.n < chunkEntries-3 {
+		const after = 3 * unsafe.Sizeof(*next)
 		prefetch.Beyond(unsafe.Pointer(next), after)
 	} else if known-in.taken > uint32(chunkEntries-in.n) {
 		prefetch.Line(unsafe.Pointer(x.chunk(in.head.next)))

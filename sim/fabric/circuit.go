@@ -185,7 +185,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 		x.Free(e.handle())
 		return
 	}
-	e.at = now
+	e.setAt(now)
 	l.active |= 1 << prio
 	q.push(x, &e)
 	l.enqueued(now, q, size)
@@ -206,7 +206,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 // leave starts a packet of a VOQ on a wire: that of its circuit, or of the uplink.
 func (x *Lane) leave(now units.Time, at uint32, e entry, behind int32, waited, since units.Time) {
 	if x.n.circuits.announced(since) {
-		e.meta |= uint64(Circuit) << flagsShift
+		e.name |= uint64(Circuit) << flagsShift
 	}
 	l := &x.n.ports[at]
 	x.depart(now, at, l, &x.n.kinds[l.kind], &e, behind, waited)
@@ -237,7 +237,7 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 		n.cold[v.port].observe(now, units.Bytes(l.queued))
 	}
 	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
-	x.leave(now, at, e, q.bytes, now-e.at, since)
+	x.leave(now, at, e, q.bytes, now-e.at(), since)
 	c.tors[v.tor].waiting--
 	return true
 }

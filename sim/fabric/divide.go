@@ -336,7 +336,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].packets = told[p].packets
 			if idle {
 				i := 2*v.count + uint32(p)
-				due[i] = in.first(x).at
+				due[i] = in.first(x).at()
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -346,7 +346,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].pauses = told[p].pauses
 			if idle {
 				i := n.alarm(at, uint32(p)) ^ 1
-				due[i] = in.first(x).at
+				due[i] = in.first(x).at()
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -376,7 +376,7 @@ func (x *Lane) publish() {
 // putPause puts a pause frame on the wire of a port.
 func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mask uint8) {
 	d := x.n.division
-	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{at: arrival, meta: uint64(mask)}
+	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{when: uint64(arrival) << atShift, name: uint64(mask)}
 	d.pausesSent[at]++
 	if l.flags&told != 0 {
 		for i := range x.news {
@@ -438,7 +438,7 @@ func (a *agenda) set(i uint32, t units.Time) {
 }
 
 func (a *agenda) file(i uint32, t units.Time) {
-	b := uint(t-a.start) >> a.shift & (agendaBuckets - 1)
+	b := uint(t-a.start) >> (a.shift & 63) & (agendaBuckets - 1)
 	if w := b / 64; a.full[w]&(1<<(b%64)) != 0 {
 		a.nexts[i] = a.buckets[b]
 	} else {
@@ -515,6 +515,8 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	x.due = d.due[3*v.first : 3*(v.first+v.count)]
 	x.bits = d.set[d.sets[node]:d.sets[node+1]]
 	arrivals := 2 * v.count
+	inlets, known := n.inlets[v.first:v.first+v.count], d.known[v.first:v.first+v.count]
+	watched := d.watches != nil
 	for w, word := range x.bits {
 		for ; word != 0; word &= word - 1 {
 			i := uint32(w)*64 + uint32(bits.TrailingZeros64(word))
@@ -526,7 +528,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			x.bits[w] &^= 1 << (i % 64)
 			x.file(i, t)
 			if i >= arrivals {
-				in := &n.inlets[v.first+i-arrivals]
+				in := &inlets[i-arrivals]
 				if in.n < chunkEntries {
 					prefetch.Line(unsafe.Pointer(in.head.at(in.n)))
 				}
@@ -537,7 +539,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	}
 	for {
 		i := x.pop()
-		if d.watches != nil && x.watchesBefore(v, i) {
+		if watched && x.watchesBefore(v, i) {
 			if i != 0 {
 				x.file(i-1, x.due[i-1])
 			}
@@ -546,7 +548,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			continue
 		}
 		if i == 0 {
-			if d.watches != nil && len(d.watches[v.index]) > 0 {
+			if watched && len(d.watches[v.index]) > 0 {
 				return min(x.later, d.watches[v.index][0].at)
 			}
 			return x.later
@@ -555,15 +557,16 @@ func (x *Lane) runSwitch(node int32) units.Time {
 		x.events++
 		now := x.due[i]
 		if i >= arrivals {
-			at := v.first + i - arrivals
-			in := &n.inlets[at]
+			p := i - arrivals
+			at := v.first + p
+			in := &inlets[p]
 			e := *in.first(x)
-			if in.take(); in.taken != d.known[at].packets {
+			if in.take(); in.taken != known[p].packets {
 				next := in.first(x)
-				x.set(i, next.at)
-				x.foreseeNext(in, next, d.known[at].packets)
+				x.set(i, next.at())
+				x.foreseeNext(in, next, known[p].packets)
 			}
-			if e.meta&severed != 0 {
+			if e.in() == severed {
 				x.lose(at, e)
 				continue
 			}
@@ -571,7 +574,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			continue
 		}
 		at := v.first + i/2
-		if i&1 == uint32(n.inlets[at].link&1^1) {
+		if i&1 == uint32(inlets[i/2].link&1^1) {
 			if n.circuits != nil {
 				x.torFree(now, sw, at)
 				continue
@@ -587,9 +590,9 @@ func (x *Lane) runSwitch(node int32) units.Time {
 func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	d := x.n.division
 	in := &d.pauses[at]
-	mask := uint8(in.first(x).meta)
+	mask := uint8(in.first(x).name)
 	if in.take(); in.taken != d.known[at].pauses {
-		x.set(alarm, in.first(x).at)
+		x.set(alarm, in.first(x).at())
 	}
 	x.pauseArrives(now, at, mask)
 }
@@ -640,7 +643,7 @@ func (x *Lane) runHost(node int32) units.Time {
 		x.due[2] = units.Never
 		if in.take(); in.taken != known {
 			next := in.first(x)
-			x.due[2] = next.at
+			x.due[2] = next.at()
 			x.foreseePacket(in, next, known)
 			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
@@ -649,7 +652,7 @@ func (x *Lane) runHost(node int32) units.Time {
 				prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
 			}
 		}
-		if e.meta&severed != 0 {
+		if e.in() == severed {
 			x.lose(at, e)
 			continue
 		}

@@ -8,35 +8,45 @@ import (
 
 // entry is a packet on a link or in a queue: all of it that a switch reads, by
 // value, so that a hop touches no slab. Its slot of the slab is written when it
-// reaches a host. It is four words, which pass in registers: what is in them is
-// read and changed by shifts.
+// reaches a host. It is three words, read and changed by shifts: networks are slower by a
+// tenth for a fourth one, which is more to fetch.
 type entry struct {
-	at   units.Time // on a link, of arrival; in a queue, of entry
-	name uint64     // Handle, and from sizeShift on the size
-	to   uint64     // host, and from hashShift on the flow's hash
-	meta uint64     // see below
+	when uint64 // on a link, of arrival; in a queue, of entry; below atShift, see below
+	name uint64 // Handle and what follows below
+	to   uint64 // host, and from hashShift on the flow's hash; from hopsShift on switches passed
 }
 
-// Of entry.meta: number of the switch that the destination is attached to; in a
-// queue, the port by which the packet entered the switch; priority; Flags;
-// telemetry, as in entry.tel; and switches passed.
+// In entry.when there are telemetry, as in entry.tel, and the priority before the time,
+// which has 54 bits: five hours. In entry.name there follow the Handle the number of the
+// port by which the packet entered the switch that it waits in; Flags; and the size.
 const (
-	sizeShift  = 32
-	hashShift  = 32
-	inShift    = 16
-	prioShift  = 32
-	flagsShift = 40
-	telShift   = 48
-	hopsShift  = 56
+	prioShift = 7
+	atShift   = 10
+	belowAt   = 1<<atShift - 1
+
+	handleBits = 25 // as maxBlocks allows
+	inShift    = handleBits
+	flagsShift = inShift + 16
+	flagsMask  = 15
+	sizeShift  = 47
+	maxSize    = 1<<(64-sizeShift) - 1 - grown
+
+	hostBits  = 24
+	hashShift = hostBits
+	hopsShift = hashShift + 32
 )
 
-// severed marks an entry on a link that was cut before the entry arrived: a bit
-// above the priority.
-const severed = 1 << (prioShift + 7)
+// latest is how long a network may run, so that all times that follow fit an entry.
+const latest = 4 * 3600 * units.Second
+
+// severed is the port of entry of an entry on a link that was cut before the entry
+// arrived: no switch has so many.
+const severed = 1<<16 - 1
 
 // Of entry.tel: the telemetry.Kind in two bits, how many records the packet has in
 // four, and overflow.
 const (
+	telMask      = 1<<prioShift - 1
 	kindMask     = 3
 	recordsShift = 2
 	recordOne    = 1 << recordsShift
@@ -44,28 +54,30 @@ const (
 	overflowBit  = 1 << 6
 )
 
-func newEntry(h Handle, p *Packet, leaf int32) entry {
+func newEntry(h Handle, p *Packet) entry {
 	return entry{
-		name: uint64(h) | uint64(uint32(p.Size))<<sizeShift,
-		to:   uint64(uint32(p.Dst)) | uint64(p.FlowHash)<<hashShift,
-		meta: uint64(uint16(leaf)) | uint64(p.Priority)<<prioShift | uint64(p.Flags)<<flagsShift |
-			uint64(uint8(p.Telemetry)&kindMask|p.records)<<telShift | uint64(p.Hops)<<hopsShift,
+		when: uint64(uint8(p.Telemetry)&kindMask|p.records) | uint64(p.Priority)<<prioShift,
+		name: uint64(h) | uint64(p.Flags&flagsMask)<<flagsShift | uint64(uint32(p.Size))<<sizeShift,
+		to:   uint64(uint32(p.Dst)) | uint64(p.FlowHash)<<hashShift | uint64(p.Hops)<<hopsShift,
 	}
 }
 
-func (e *entry) handle() Handle { return Handle(e.name) }
-func (e *entry) size() int32    { return int32(e.name >> sizeShift) }
-func (e *entry) dst() uint32    { return uint32(e.to) }
-func (e *entry) hash() uint32   { return uint32(e.to >> hashShift) }
-func (e *entry) leaf() uint32   { return uint32(uint16(e.meta)) }
-func (e *entry) in() uint32     { return uint32(uint16(e.meta >> inShift)) }
-func (e *entry) prio() uint32   { return uint32(e.meta >> prioShift & 7) }
-func (e *entry) flags() Flags   { return Flags(e.meta >> flagsShift) }
-func (e *entry) tel() uint8     { return uint8(e.meta >> telShift) }
+func (e *entry) at() units.Time      { return units.Time(e.when >> atShift) }
+func (e *entry) setAt(at units.Time) { e.when = e.when&belowAt | uint64(at)<<atShift }
+func (e *entry) prio() uint32        { return uint32(e.when >> prioShift & 7) }
+func (e *entry) tel() uint8          { return uint8(e.when & telMask) }
+func (e *entry) handle() Handle      { return Handle(e.name & (1<<handleBits - 1)) }
+func (e *entry) in() uint32          { return uint32(uint16(e.name >> inShift)) }
+func (e *entry) enter(in uint32)     { e.name = e.name&^(0xffff<<inShift) | uint64(in)<<inShift }
+func (e *entry) flags() Flags        { return Flags(e.name >> flagsShift & flagsMask) }
+func (e *entry) size() int32         { return int32(e.name >> sizeShift) }
+func (e *entry) dst() uint32         { return uint32(e.to & (1<<hostBits - 1)) }
+func (e *entry) hash() uint32        { return uint32(e.to >> hashShift) }
+func (e *entry) hops() uint8         { return uint8(e.to >> hopsShift) }
 
-// chunkEntries is how many entries a chunk holds: 15 and what is behind them are
+// chunkEntries is how many entries a chunk holds: 21 and what is behind them are
 // eight cache lines.
-const chunkEntries = 15
+const chunkEntries = 21
 
 // chunk is a piece of a FIFO of entries. What names the next one shares a cache line
 // with the last entry, after which it is wanted.
@@ -73,7 +85,6 @@ type chunk struct {
 	e    [chunkEntries]entry
 	next uint32 // the chunk after this one in the FIFO
 	id   uint32
-	_    [24]byte
 }
 
 // at returns e[n]. Go's own index looks at the beginning of the chunk, lest c be nil:
@@ -172,7 +183,7 @@ func (q *queue) push(x *Lane, e *entry) {
 		q.extend(x)
 	}
 	to := q.tail.at(q.in)
-	to.at, to.name, to.to, to.meta = e.at, e.name, e.to, e.meta // as in put
+	to.when, to.name, to.to = e.when, e.name, e.to // as in put
 	q.in++
 	q.count++
 }

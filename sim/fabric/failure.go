@@ -216,8 +216,8 @@ func (n *Network) cutOff(at uint32, after units.Time) {
 	l := &n.ports[at]
 	to := &n.inlets[l.peer]
 	n.lanes[0].each(to.head, to.n, l.onWire-to.taken, func(e *entry) {
-		if e.at > after {
-			e.meta |= severed
+		if e.at() > after {
+			e.enter(severed)
 		}
 	})
 }

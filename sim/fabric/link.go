@@ -115,7 +115,7 @@ func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e *entry) {
 	}
 	// Word by word: what has just been written of e can't be read in larger pieces yet.
 	to := o.tail.at(o.n)
-	to.at, to.name, to.to, to.meta = start, e.name, e.to, e.meta
+	to.when, to.name, to.to = e.when&belowAt|uint64(start)<<atShift, e.name, e.to
 	o.n++
 	l.onWire++
 	if x.divided {

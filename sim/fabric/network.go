@@ -124,6 +124,9 @@ type Lane struct {
 func (x *Lane) Index() int { return x.index }
 
 func (x *Lane) newChunk() *chunk {
+	if x.n.eng.Now() > latest {
+		panic(fmt.Sprintf("fabric: a network runs for %v, and %v at most", x.n.eng.Now(), latest))
+	}
 	if len(x.chunks) == 0 {
 		x.chunks = x.n.slab.chunksFor(x.chunks)
 	}
@@ -248,6 +251,9 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64, run boo
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if topo.Hosts() > 1<<hostBits {
+		return nil, fmt.Errorf("fabric: there are %d hosts, and 2^%d at most", topo.Hosts(), hostBits)
 	}
 	n := &Network{
 		eng:      e,
@@ -491,7 +497,7 @@ func (n *Network) LineRate(host int) units.Rate {
 //
 // If the wire is still taken, by a packet or a pause frame of the host's own, the
 // packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
-// less, a Dst that is no host or of another plane, or a Priority that is not configured.
+// less or beyond 64 KiB, a Dst that is no host or of another plane, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	return n.lanes[0].Transmit(now, host, h)
 }
@@ -500,14 +506,14 @@ func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time)
 func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	n := x.n
 	p := n.packet(h)
-	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed || n.topo.planes > 1 && !n.Joined(host, int(p.Dst)) {
+	if p.Size <= 0 || p.Size > maxSize || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed || n.topo.planes > 1 && !n.Joined(host, int(p.Dst)) {
 		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed, to another plane or with Size %d, Dst %d of %d hosts, Priority %d of %d",
 			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
 	}
 	at := n.hosts[host].port
 	l := &n.ports[at]
 	x.totals.Sent++
-	e := newEntry(h, p, n.hosts[p.Dst].leaf)
+	e := newEntry(h, p)
 	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], &e)
 	return l.busyUntil
 }
@@ -523,9 +529,9 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 	e := *in.first(x)
 	in.take()
 	if in.taken != in.known {
-		n.post(in.first(x).at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
+		n.post(in.first(x).at(), n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
 	}
-	if e.meta&severed != 0 {
+	if e.in() == severed {
 		x.lose(at, e)
 		return
 	}
@@ -554,5 +560,5 @@ func (x *Lane) arrived(e entry) {
 	x.totals.PacketHops++
 	x.totals.Delivered++
 	p := x.n.packet(e.handle())
-	p.Size, p.Flags, p.Hops, p.records = e.size(), e.flags(), uint8(e.meta>>hopsShift), e.tel()&^kindMask
+	p.Size, p.Flags, p.Hops, p.records = e.size(), e.flags(), e.hops(), e.tel()&^kindMask
 }

@@ -12,8 +12,8 @@ func TestHotStateFitsCacheLines(t *testing.T) {
 	if s := unsafe.Sizeof(Packet{}); s != 64 {
 		t.Errorf("a Packet takes %d bytes, not 64", s)
 	}
-	if s := unsafe.Sizeof(entry{}); s != 32 {
-		t.Errorf("a packet in a queue takes %d bytes, not 32", s)
+	if s := unsafe.Sizeof(entry{}); s != 24 {
+		t.Errorf("a packet in a queue takes %d bytes, not 24", s)
 	}
 	if s := unsafe.Sizeof(chunk{}); s != 512 {
 		t.Errorf("a chunk takes %d bytes, not 512", s)
@@ -86,7 +86,7 @@ func TestMoveINT(t *testing.T) {
 		if n.INT(h) != nil {
 			t.Fatal("a new packet has records")
 		}
-		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop}, 0)
+		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop})
 		x.record(units.Time(i), 0, &n.ports[0], &n.kinds[0], &e, int32(i))
 		x.arrived(e)
 		hs = append(hs, h)

@@ -14,7 +14,8 @@ import (
 func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e *entry) {
 	n := x.n
 	x.totals.PacketHops++
-	e.meta = e.meta&^(0xffff<<inShift) + uint64(at-sw.ports)<<inShift + 1<<hopsShift
+	e.enter(at - sw.ports)
+	e.to += 1 << hopsShift
 	out := n.next(sw, e)
 	l := &n.ports[out]
 	k := &n.kinds[l.kind]
@@ -59,7 +60,7 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 		x.Free(e.handle())
 		return
 	}
-	e.at = now
+	e.setAt(now)
 	l.active |= bit
 	if k.stage != nil {
 		n.notePlace(e.handle(), q)
@@ -142,7 +143,7 @@ func (x *Lane) wireFree(now units.Time, sw *switchState, at uint32) {
 		sw.used -= int64(size)
 	}
 	if k.looks(&e) {
-		x.depart(now, at, l, k, &e, q.bytes, now-e.at)
+		x.depart(now, at, l, k, &e, q.bytes, now-e.at())
 	} else {
 		x.put(now, at, l, k, &e)
 	}
@@ -183,13 +184,13 @@ func nextBit(mask, i uint8) uint8 {
 func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e *entry, behind int32, waited units.Time) {
 	prio := e.prio()
 	if behind > 0 && k.ecn&(1<<prio) != 0 && e.flags()&(ECT|CE) == ECT && x.n.mark(at, &k.class[prio], prio, behind) {
-		e.meta |= uint64(CE) << flagsShift
+		e.name |= uint64(CE) << flagsShift
 	}
 	if k.ein != 0 && (k.report != nil || k.ein&(1<<prio) != 0) && x.n.notice(now, at, k, prio, behind) {
 		if e.flags()&EIN == 0 {
 			x.n.cold[at].notices++
 		}
-		e.meta |= uint64(EIN) << flagsShift
+		e.name |= uint64(EIN) << flagsShift
 	}
 	if k.stage != nil {
 		x.stage(now, at, l, k, *e, behind, waited)
@@ -235,7 +236,7 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e *entry, beh
 	}
 	if i >= most {
 		if i == most {
-			e.meta |= overflowBit << telShift
+			e.when |= overflowBit
 		}
 		return
 	}
@@ -246,5 +247,5 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e *entry, beh
 		r.time, r.txBytes, r.qlen = h.Time, int64(h.TxBytes), int32(h.QLen)
 	}
 	e.name += telemetry.PerHopBytes << sizeShift
-	e.meta += recordOne << telShift
+	e.when += recordOne
 }

@@ -18,11 +18,11 @@ type group struct{ first, count uint32 }
 
 // next returns the port by which a packet leaves a switch.
 func (n *Network) next(sw *switchState, e *entry) uint32 {
-	leaf := e.leaf()
-	if int32(leaf) == sw.leaf {
-		return n.hosts[e.dst()].down
+	h := &n.hosts[e.dst()]
+	if h.leaf == sw.leaf {
+		return h.down
 	}
-	r := n.routes[sw.routes+leaf]
+	r := n.routes[sw.routes+uint32(h.leaf)]
 	if r&direct != 0 {
 		return sw.ports + uint32(r&^direct)
 	}

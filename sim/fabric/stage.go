@@ -110,7 +110,7 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 		In: n.inlets[n.nodes[n.inlets[at].node].first+e.in()].link, Port: n.linkOf(at), Rate: k.rate, TxBytes: units.Bytes(l.txBytes), Priority: uint8(prio),
 		Behind: units.Bytes(behind), BehindPackets: int(n.queues[at*n.prios+prio].count),
 		Packet: e.handle(), Src: p.Src, Dst: int32(e.dst()), FlowHash: e.hash(), Size: units.Bytes(e.size()),
-		Telemetry: telemetry.Kind(tel & kindMask), Hops: uint8(e.meta >> hopsShift), Flags: e.flags(), MaxDelay: p.MaxDelay,
+		Telemetry: telemetry.Kind(tel & kindMask), Hops: e.hops(), Flags: e.flags(), MaxDelay: p.MaxDelay,
 	}
 	records := int(tel & recordsMask >> recordsShift)
 	d.Path = x.path(e.handle(), tel)
@@ -132,16 +132,16 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	if d.Flags&^e.flags()&CE != 0 {
 		n.coldQueue(at, prio).marks++
 	}
-	e.meta = e.meta&^(0xff<<flagsShift) | uint64(d.Flags)<<flagsShift
+	e.name = e.name&^(flagsMask<<flagsShift) | uint64(d.Flags&flagsMask)<<flagsShift
 	p.MaxDelay = d.MaxDelay
 	switch {
 	case d.Recorded && records < telemetry.MaxHops:
 		r := &n.slab.recordsOf(e.handle())[records&7]
 		r.time, r.txBytes, r.qlen, r.kind = d.Record.Time, int64(d.Record.TxBytes), int32(d.Record.QLen), n.reportedRate(k, l.kind, d.Record.Rate)
 		e.name += telemetry.PerHopBytes << sizeShift
-		e.meta += recordOne << telShift
+		e.when += recordOne
 	case d.Recorded || d.Overflow:
-		e.meta |= overflowBit << telShift
+		e.when |= overflowBit
 	}
 	x.put(now, at, l, k, &e)
 }
