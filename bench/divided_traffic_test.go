@@ -112,8 +112,8 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 func TestRandomDividedTrafficAgrees(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	n := 80
-	if testing.Short() {
-		n = 6
+	if testing.Short() || raceDetector {
+		n = 8
 	}
 	for i := range n {
 		text := randomTraffic.Example(i)
