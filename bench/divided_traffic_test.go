@@ -15,7 +15,7 @@ import (
 // one worker to three.
 func TestDividedTrafficStaged(t *testing.T) {
 	for name, sets := range map[string][]string{
-		"all-reduce": {"duration=2ms"},
+		"all-reduce": {"duration=2ms", "workloads[0].size=256KiB", "workloads[0].iterations=2"},
 		"rpc":        {"duration=1ms", "warmup=200us"},
 		"storage":    {"duration=1ms", "warmup=200us"},
 	} {
