@@ -237,7 +237,7 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 		n.cold[v.port].observe(now, units.Bytes(l.queued))
 	}
 	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
-	x.leave(now, at, e, q.bytes, now-e.at(), since)
+	x.leave(now, at, e, q.bytes, now-e.at(now), since)
 	c.tors[v.tor].waiting--
 	return true
 }

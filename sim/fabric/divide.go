@@ -336,7 +336,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].packets = told[p].packets
 			if idle {
 				i := 2*v.count + uint32(p)
-				due[i] = in.first(x).at()
+				due[i] = in.first(x).at(x.start)
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -346,7 +346,7 @@ func (x *Lane) absorb(node int32) {
 			known[p].pauses = told[p].pauses
 			if idle {
 				i := n.alarm(at, uint32(p)) ^ 1
-				due[i] = in.first(x).at()
+				due[i] = in.first(x).at(x.start)
 				set[i/64] |= 1 << (i % 64)
 			}
 		}
@@ -563,7 +563,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			e := *in.first(x)
 			if in.take(); in.taken != known[p].packets {
 				next := in.first(x)
-				x.set(i, next.at())
+				x.set(i, next.at(now))
 				x.foreseeNext(in, next, known[p].packets)
 			}
 			if e.in() == severed {
@@ -592,7 +592,7 @@ func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	in := &d.pauses[at]
 	mask := uint8(in.first(x).name)
 	if in.take(); in.taken != d.known[at].pauses {
-		x.set(alarm, in.first(x).at())
+		x.set(alarm, in.first(x).at(now))
 	}
 	x.pauseArrives(now, at, mask)
 }
@@ -643,7 +643,7 @@ func (x *Lane) runHost(node int32) units.Time {
 		x.due[2] = units.Never
 		if in.take(); in.taken != known {
 			next := in.first(x)
-			x.due[2] = next.at()
+			x.due[2] = next.at(now)
 			x.foreseePacket(in, next, known)
 			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {

@@ -16,8 +16,8 @@ type entry struct {
 	to   uint64 // host, and from hashShift on the flow's hash; from hopsShift on switches passed
 }
 
-// In entry.when there are telemetry, as in entry.tel, and the priority before the time,
-// which has 54 bits: five hours. In entry.name there follow the Handle the number of the
+// In entry.when there are telemetry, as in entry.tel, and the priority before the time's low
+// 54 bits: it is one within two and a half hours of now. In entry.name there follow the Handle the number of the
 // port by which the packet entered the switch that it waits in; Flags; and the size.
 const (
 	prioShift = 7
@@ -35,9 +35,6 @@ const (
 	hashShift = hostBits
 	hopsShift = hashShift + 32
 )
-
-// latest is how long a network may run, so that all times that follow fit an entry.
-const latest = 4 * 3600 * units.Second
 
 // severed is the port of entry of an entry on a link that was cut before the entry
 // arrived: no switch has so many.
@@ -62,7 +59,11 @@ func newEntry(h Handle, p *Packet) entry {
 	}
 }
 
-func (e *entry) at() units.Time      { return units.Time(e.when >> atShift) }
+// at returns the time in an entry, by what time it is about.
+func (e *entry) at(now units.Time) units.Time {
+	return now + units.Time(int64(e.when-uint64(now)<<atShift)>>atShift)
+}
+
 func (e *entry) setAt(at units.Time) { e.when = e.when&belowAt | uint64(at)<<atShift }
 func (e *entry) prio() uint32        { return uint32(e.when >> prioShift & 7) }
 func (e *entry) tel() uint8          { return uint8(e.when & telMask) }

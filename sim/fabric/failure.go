@@ -216,7 +216,7 @@ func (n *Network) cutOff(at uint32, after units.Time) {
 	l := &n.ports[at]
 	to := &n.inlets[l.peer]
 	n.lanes[0].each(to.head, to.n, l.onWire-to.taken, func(e *entry) {
-		if e.at() > after {
+		if e.at(after) > after {
 			e.enter(severed)
 		}
 	})

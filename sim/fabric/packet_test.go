@@ -108,3 +108,24 @@ func TestMoveINT(t *testing.T) {
 		t.Error("records survive a move of none")
 	}
 }
+
+func TestEntryKeepsTimes(t *testing.T) {
+	const hour = 3600 * units.Second
+	for _, now := range []units.Time{0, units.Microsecond, hour, 5 * hour, 24 * hour, 2000 * hour} {
+		for _, after := range []units.Time{-2 * hour, -units.Microsecond, 0, 1, units.Second, 2 * hour} {
+			e := newEntry(7, &Packet{Size: 1500, Dst: 3, FlowHash: 0xfffffffe, Priority: 7, Flags: ECT | CE | EIN | Circuit, Telemetry: telemetry.PerHop, Hops: 255})
+			if now+after < 0 {
+				continue
+			}
+			e.setAt(now + after)
+			e.enter(severed - 1)
+			if at := e.at(now); at != now+after {
+				t.Errorf("at %v, %v is %v", now, now+after, at)
+			}
+			if e.handle() != 7 || e.size() != 1500 || e.dst() != 3 || e.hash() != 0xfffffffe || e.prio() != 7 || e.flags() != ECT|CE|EIN|Circuit ||
+				e.tel() != uint8(telemetry.PerHop) || e.hops() != 255 || e.in() != severed-1 {
+				t.Errorf("at %v: %+v", now+after, e)
+			}
+		}
+	}
+}

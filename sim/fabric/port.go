@@ -143,7 +143,7 @@ func (x *Lane) wireFree(now units.Time, sw *switchState, at uint32) {
 		sw.used -= int64(size)
 	}
 	if k.looks(&e) {
-		x.depart(now, at, l, k, &e, q.bytes, now-e.at())
+		x.depart(now, at, l, k, &e, q.bytes, now-e.at(now))
 	} else {
 		x.put(now, at, l, k, &e)
 	}
