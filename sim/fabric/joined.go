@@ -74,7 +74,7 @@ func (x *Lane) stepJoined(nodes *[2]int32, end units.Time) bool {
 	e := *in.first(x)
 	x.due[2] = units.Never
 	if in.take(); in.taken != d.known[at].packets {
-		x.due[2] = in.first(x).at()
+		x.due[2] = in.first(x).at(now)
 	}
 	if e.in() == severed {
 		x.lose(at, e)
