@@ -225,7 +225,7 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
 validate-nic: need-go ## hold the NIC model against published measurements; writes docs/nic-validation.md
-	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-validation.md -first bench/internal/nicvalidate/blindfirst.yaml
+	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-validation.md -first bench/internal/nicvalidate/blindfirst.yaml $(VALIDATEFLAGS)
 
 compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
 	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -96,29 +95,22 @@ func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config,
 // task returns what a task gave; if the folder does not have it, what run gives, which it
 // then has. One that was interrupted is nil, and not kept.
 func (f *stormFolder) task(folder sweep.Folder, c *storm.Config, n uint64, run func() (*stormDocument, error)) (*stormDocument, error) {
-	hash := sweep.TaskHash(fmt.Sprintf("storm %s shim %q processes %d span %v grace %v seeds %d from %d", c.Provider, c.Shim, c.Processes, c.Span, c.Grace, n, c.Seed))
-	if hash == "" {
-		return nil, errors.New("the program can't be told from others: its own file can't be read")
-	}
-	text, err := folder.Kept(hash)
-	if err == nil {
-		d := new(stormDocument)
-		if err := json.Unmarshal(text, d); err != nil {
-			return nil, fmt.Errorf("%v: what it has of seed %d on is no result: %w: remove it", folder, c.Seed, err)
+	essence := fmt.Sprintf("storm %s shim %q processes %d span %v grace %v seeds %d from %d", c.Provider, c.Shim, c.Processes, c.Span, c.Grace, n, c.Seed)
+	text, err := folder.Once(essence, func() ([]byte, error) {
+		d, err := run()
+		if err != nil || d == nil || d.Interrupted {
+			return nil, err
 		}
-		return d, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+		return json.Marshal(d)
+	})
+	if err != nil || text == nil {
 		return nil, err
 	}
-	d, err := run()
-	if err != nil || d == nil || d.Interrupted {
-		return nil, err
+	d := new(stormDocument)
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("%v: what it has of seed %d on is no result: %w: remove it", folder, c.Seed, err)
 	}
-	if text, err = json.Marshal(d); err != nil {
-		return nil, err
-	}
-	return d, folder.Keep(hash, text)
+	return d, nil
 }
 
 // add adds what a task gave to the sum of several.

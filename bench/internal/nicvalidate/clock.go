@@ -67,24 +67,21 @@ const (
 // slot50 joins two machines whose PCIe 50 Gbps both ways fill to nine tenths.
 var slot50 = fabric.Link{Rate: 50 * units.Gbps, Delay: cable}
 
-// RunClock takes the round trips of all cases. The counter wraps in the middle.
-func RunClock() (all []*RoundTrips, err error) {
-	for _, c := range ClockCases() {
-		cfg, err := preset(c.Preset)
-		if err != nil {
-			return nil, err
-		}
-		cfg.PCIe = slower(cfg.PCIe)
-		cfg.Counter.PPB = c.PPB
-		cfg.Counter.Phase = untilWrap(cfg.Counter) - units.FromDuration(clockRun/2)
-		r, err := roundTrips(cfg, c.Loaded, clockRun)
-		if err != nil {
-			return nil, fmt.Errorf("the clock of %s: %w", c.Preset, err)
-		}
-		r.Case = c
-		all = append(all, r)
+// run takes the round trips of a case. The counter wraps in the middle.
+func (c ClockCase) run() (*RoundTrips, error) {
+	cfg, err := preset(c.Preset)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	cfg.PCIe = slower(cfg.PCIe)
+	cfg.Counter.PPB = c.PPB
+	cfg.Counter.Phase = untilWrap(cfg.Counter) - units.FromDuration(clockRun/2)
+	r, err := roundTrips(cfg, c.Loaded, clockRun)
+	if err != nil {
+		return nil, err
+	}
+	r.Case = c
+	return r, nil
 }
 
 // roundTrips has a host calibrate its NIC's clock as the shim does, with readings of the

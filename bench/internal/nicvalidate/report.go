@@ -2,7 +2,6 @@ package nicvalidate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -29,37 +28,6 @@ type Figure struct {
 
 // PointLimit is the error above which a blind or a seen point needs a deviation.
 const PointLimit = 0.35
-
-// Run takes all measurements. It fails where one fails for another reason than that the
-// model lacks something.
-func Run() ([]Result, error) {
-	measurements := map[string]Measurement{}
-	for _, m := range Measurements() {
-		measurements[m.Row] = m
-	}
-	var results []Result
-	for _, row := range Published() {
-		m, ok := measurements[row.ID]
-		if !ok {
-			return nil, fmt.Errorf("row %s has no measurement", row.ID)
-		}
-		r := Result{Row: row, Measurement: m}
-		for _, p := range row.Points {
-			v, err := m.Figure(p.At)
-			var missing *Missing
-			switch {
-			case errors.As(err, &missing):
-				r.Figures = append(r.Figures, Figure{Missing: missing.What})
-			case err != nil:
-				return nil, fmt.Errorf("row %s, %s: %w", row.ID, p.At, err)
-			default:
-				r.Figures = append(r.Figures, Figure{Value: v})
-			}
-		}
-		results = append(results, r)
-	}
-	return results, nil
-}
 
 // Errors sums up the errors of points.
 type Errors struct {
