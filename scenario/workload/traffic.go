@@ -143,9 +143,10 @@ func (t *Traffic) Connections() []Conn { return t.conns }
 // index there.
 func (t *Traffic) Hosts() []int { return t.hosts }
 
-// Poster and Receiver return the places of the hosts that post on a connection, and that
-// Arrived is called for.
-func (t *Traffic) Poster(conn int) int   { return t.ends[conn].poster }
+// Poster returns the place of the host that posts on a connection.
+func (t *Traffic) Poster(conn int) int { return t.ends[conn].poster }
+
+// Receiver returns the place of the host that Arrived is called for.
 func (t *Traffic) Receiver(conn int) int { return t.ends[conn].receiver }
 
 // Next is when Tick wants to be called: units.Never if only a host can change anything.

@@ -109,10 +109,11 @@ func (x *Lane) foreseePackets(in *inlet, packets uint32) {
 }
 
 // foreseePacket prefetches a packet that will be taken after the next one on a link.
-func (x *Lane) foreseePacket(in *inlet, next *entry, known uint32) {
+func (x *Lane) foreseePacket(in *inlet, known uint32) {
 	if known-in.taken <= packetsAhead {
 		return
 	}
+	var next *entry
 	if i := in.n + packetsAhead; i < chunkEntries {
 		next = in.head.at(i)
 	} else {

@@ -644,7 +644,7 @@ func (x *Lane) runHost(node int32) units.Time {
 		if in.take(); in.taken != known {
 			next := in.first(x)
 			x.due[2] = next.at(now)
-			x.foreseePacket(in, next, known)
+			x.foreseePacket(in, known)
 			x.foreseeNext(in, next, known)
 			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
 				r := n.slab.recordsOf(next.handle())
