@@ -25,8 +25,8 @@ type idleTime struct{ byte, packet units.Time }
 func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 	var all idleTimes
 	for op := range all {
-		if sys.Reduced() && workload.Operation(op) != workload.Write {
-			continue // it has no others
+		if !sys.Carries(workload.Operation(op)) {
+			continue
 		}
 		for _, x := range []struct {
 			size units.Bytes

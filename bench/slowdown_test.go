@@ -42,3 +42,21 @@ func TestSlowdownDistribution(t *testing.T) {
 		}
 	}
 }
+
+// A message alone takes as long as it would on an idle network, by either model of the NIC
+// and with either operation.
+func TestSlowdownOfOneMessage(t *testing.T) {
+	for _, model := range []string{"staged", "reduced"} {
+		for _, reads := range []string{"0", "1"} {
+			r := run(t, parse(t, `duration: 1ms
+topology: {kind: star, hosts: 2, host_rate: 100Gbps}
+systems: [{engine: none}]
+workloads: [{kind: storage, clients: [h0], targets: [h1], block: 4KB, outstanding: 1}]
+`, "nic.mode=offload", "nic.model="+model, "workloads[0].reads="+reads))
+			bins := r.Systems[0].Slowdown
+			if len(bins) != 1 || bins[0].Flows < 100 || !near(bins[0].P50, 1, 0.02) || !near(bins[0].P99, 1, 0.02) {
+				t.Errorf("%s NICs, share of reads %s: slowdown %+v", model, reads, bins)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -19,6 +20,12 @@ func (s *System) Offload() bool {
 
 // Reduced reports whether the system's NICs are reduced ones.
 func (s *System) Reduced() bool { return s.NIC.Model == ModelReduced }
+
+// Carries reports whether the system's NICs have an operation: staged ones have all, reduced
+// ones no SENDs, and READs unless receivers grant.
+func (s *System) Carries(op workload.Operation) bool {
+	return !s.Reduced() || op == workload.Write || op == workload.Read && s.Scheme.NewReceiver == nil
+}
 
 // ReducedLatencies returns the fixed latencies of the system's reduced NICs: those
 // of the scenario, and where it says nothing the preset's.

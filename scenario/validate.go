@@ -438,9 +438,9 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 		switch reads := w.Operation == workload.Read || isStorage && st.Reads > 0; {
 		case w.Operation == workload.Send:
 			d.Fail(path+".operation", "is send: reduced NICs have Writes and READs; choose write or read, or set nic.model to staged")
-		case reads && sys.Scheme.NewReceiver != nil && isStorage:
+		case reads && !sys.Carries(workload.Read) && isStorage:
 			d.Fail(path+".reads", "is %v, and the receivers of %s grant Writes only: set it to 0, or take another engine", st.Reads, sys.Engine)
-		case reads && sys.Scheme.NewReceiver != nil:
+		case reads && !sys.Carries(workload.Read):
 			d.Fail(path+".operation", "is read, and the receivers of %s grant Writes only: choose write, or take another engine", sys.Engine)
 		}
 		if w.Every != 0 {
