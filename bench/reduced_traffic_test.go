@@ -58,6 +58,12 @@ workloads:
 			if a.FlowsDone == 0 || !near(stats.Float(a.FlowsDone), stats.Float(b.FlowsDone), c.fct) || !near(a.FCTAvgUs, b.FCTAvgUs, c.fct) {
 				t.Errorf("%s %v, %s: %d and %d were done, in %v and %v us on average", c.scenario, c.sets, a.Name, a.FlowsDone, b.FlowsDone, a.FCTAvgUs, b.FCTAvgUs)
 			}
+			for k, bin := range a.Slowdown {
+				if k == len(b.Slowdown) || bin.Flows > 100 && !near(bin.P50, b.Slowdown[k].P50, 0.1) {
+					t.Errorf("%s %v, %s: slowdowns %+v and %+v", c.scenario, c.sets, a.Name, a.Slowdown, b.Slowdown)
+					break
+				}
+			}
 		}
 	}
 }

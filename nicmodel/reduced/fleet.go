@@ -384,6 +384,7 @@ func (f *Fleet) connect(now units.Time, flow *Flow) (*sender, Ref, error) {
 		responder, to := f.newEnd(now, flow, flow.Src, flow.Dst)
 		s, from := f.newEnd(now, flow, flow.Dst, flow.Src)
 		responder.qp, responder.answers, responder.peer, responder.ackPriority = rx, true, from, flow.Congestion.AckPriority
+		f.nics[flow.Src].responders++
 		if f.cfg.Fetch != nil {
 			responder.fetch = f.cfg.Fetch(int(min(flow.Message, f.cfg.MTU)))
 		}

@@ -26,6 +26,7 @@ type nic struct {
 	classes       *classQueues // instead of due, by priority, where flows have several
 	order         uint32
 	senders       []sender
+	responders    int // of senders
 	receivers     []receiver
 	freeSenders   []uint32 // slots
 	freeReceivers []uint32
@@ -186,6 +187,7 @@ func (n *nic) close(now units.Time) {
 		if n.closing[k].responder {
 			n.remove(i)
 			n.senders[i] = sender{gen: n.senders[i].gen}
+			n.responders--
 			n.freeSenders = append(n.freeSenders, i)
 			continue
 		}

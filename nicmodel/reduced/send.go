@@ -117,7 +117,7 @@ func (s *sender) ready(now units.Time) bool {
 // offer puts a flow in line if it has a packet that may go.
 func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 	if s.place == 0 && s.ready(now) {
-		s.from = max(s.next, now) + max(s.fetch, n.chosen(now))
+		s.from = max(s.next, now) + max(s.fetch, n.chosen(now, s.answers))
 		n.push(slot, s.due(now))
 	}
 }
@@ -125,30 +125,39 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 // due returns when the flow's next packet may be on the wire.
 func (s *sender) due(now units.Time) units.Time { return max(s.next+s.fetch, s.from, now) }
 
-// chosen returns the wire time of the packets that a NIC has chosen before a flow
-// that joins the queue now: those that other flows may send, up to TxPackets.
-func (n *nic) chosen(now units.Time) units.Time {
+// chosen returns the wire time of the packets that a NIC has chosen before a flow that joins
+// the queue now: those that other flows may send, up to TxPackets of requests and as many of
+// responses, which take turns on the wire.
+func (n *nic) chosen(now units.Time, answers bool) units.Time {
 	most := n.fleet.cfg.TxPackets
 	if most == 0 || len(n.due) == 0 {
 		return 0
 	}
-	packets, mtu := 0, n.fleet.cfg.MTU
+	var requests, responses int
+	mtu := n.fleet.cfg.MTU
 	for i := range n.due {
 		s := &n.senders[n.due[i].sender]
 		if n.due[i].at > now {
 			continue
 		}
-		packets++
+		if s.answers {
+			responses = min(responses+s.qp.ResponsesLeft(most), most)
+			continue
+		}
+		requests++
 		if c := s.control(n.line); c.Rate >= n.line {
 			more := min(c.Window-s.qp.Inflight(), s.posted-s.sent)
-			packets += int(max(0, more-mtu) / mtu)
+			requests += int(max(0, more-mtu) / mtu)
 		}
-		if packets >= most {
-			packets = most
+		if requests = min(requests, most); requests == most && n.responders == 0 {
 			break
 		}
 	}
-	return n.line.Serialize(units.Bytes(packets) * nicmodel.FrameBytes(ib.WriteMiddle, int(mtu)))
+	before, between := requests, responses
+	if answers {
+		before, between = between, before
+	}
+	return n.line.Serialize(units.Bytes(before+min(before, between)) * nicmodel.FrameBytes(ib.WriteMiddle, int(mtu)))
 }
 
 // send sends a packet of the flow that is first in line.

@@ -177,6 +177,17 @@ func (q *QP) ResponseReady() bool {
 	return !r.waiting || q.ackPending && q.ackPSN < r.next
 }
 
+// ResponsesLeft returns how many packets the READs that have been asked for still take, as far
+// as to most; repeats and acknowledgements are not counted.
+func (q *QP) ResponsesLeft(most int) int {
+	packets := int64(0)
+	for i := q.resSend; i != q.resNew && packets < int64(most); i++ {
+		r := &q.res[i&q.resMask]
+		packets += r.stop - r.next
+	}
+	return int(min(packets, int64(most)))
+}
+
 // NextResponse describes the next response packet in d, or returns false.
 // Packets must be sent in the order of the calls: that of the requests (IBA
 // 9.7.5.1.2).
