@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -51,9 +52,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	for name, spoil := range map[string]func(*simulation){
 		"a packet that no NIC sent": func(s *simulation) {
 			h := s.net.Alloc()
-			p := s.net.Packet(h)
-			p.Size, p.Dst = 64, 1
-			s.net.Transmit(s.engine.Now(), 0, h)
+			s.net.Transmit(s.engine.Now(), 0, h, &fabric.Frame{Size: 64, Dst: 1})
 		},
 		"bytes acknowledged and not there": func(s *simulation) { s.active[0].done += 1 << 30 },
 		"bytes placed and not posted":      func(s *simulation) { s.active[0].posted = 0 },

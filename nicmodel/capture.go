@@ -10,10 +10,11 @@ import (
 type Sent struct {
 	Header       *rc.Header // read-only
 	SrcQP, DstQP uint32
-	QKey         uint32 // of a datagram
-	Bytes        int    // of payload
-	Payload      []byte // nil where it is a phantom's, which are zeros; read-only
-	Packet       *fabric.Packet
+	QKey         uint32        // of a datagram
+	Bytes        int           // of payload
+	Payload      []byte        // nil where it is a phantom's, which are zeros; read-only
+	Src          int32         // the host that sends it
+	Frame        *fabric.Frame // read-only
 }
 
 // OnTransmit calls f with each packet of which the NIC puts the first bit on the wire,
@@ -26,7 +27,7 @@ func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 	n.mac.capture = func(now units.Time, h fabric.Handle) {
 		x := n.frames.at(h)
 		p := Sent{
-			Header: &x.desc.Header, SrcQP: x.srcQPN, DstQP: x.dstQPN, QKey: x.qkey, Bytes: x.desc.Payload, Packet: n.net.Packet(h),
+			Header: &x.desc.Header, SrcQP: x.srcQPN, DstQP: x.dstQPN, QKey: x.qkey, Bytes: x.desc.Payload, Src: n.net.Packet(h).Src, Frame: &x.wire,
 		}
 		if x.buffer != 0 {
 			p.Payload = n.frames.bytes(x.buffer)[:p.Bytes]

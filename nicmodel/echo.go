@@ -31,13 +31,14 @@ func (q *qp) attachEcho(now units.Time, c *chip, h fabric.Handle, f *frame) unit
 	var size units.Bytes
 	switch q.cong.Telemetry {
 	case telemetry.MaxDelay:
-		c.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
+		f.wire.Telemetry = telemetry.MaxDelay // for the way back
 		size = reflectedDelayBytes
 	case telemetry.PerHop:
 		if q.echoPacket != 0 {
-			if path := c.lane.INT(q.echoPacket); path != nil {
+			from := &c.frames.at(q.echoPacket).wire
+			if path := c.lane.INT(q.echoPacket, from); path != nil {
 				size = telemetry.PerHop.WireBytes(int(path.N))
-				c.net.MoveINT(q.echoPacket, h)
+				c.net.MoveINT(q.echoPacket, from, h, &f.wire)
 			}
 		}
 	}
@@ -54,16 +55,16 @@ func (q *qp) dropEcho(c *chip) {
 
 // noteEcho remembers what a request packet met, for the next acknowledgement. It
 // reports whether it keeps the packet, for its per-hop records.
-func (q *qp) noteEcho(c *chip, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
-	e := &q.echo
+func (q *qp) noteEcho(c *chip, h fabric.Handle, f *frame) (kept bool) {
+	e, w := &q.echo, &f.wire
 	e.sentAt, e.arrived = f.sentAt, f.arrived
-	e.ecn = e.ecn || p.Flags&fabric.CE != 0
-	e.ein = e.ein || p.Flags&fabric.EIN != 0
-	e.circuit = p.Flags&fabric.Circuit != 0
-	switch p.Telemetry {
+	e.ecn = e.ecn || w.Flags&fabric.CE != 0
+	e.ein = e.ein || w.Flags&fabric.EIN != 0
+	e.circuit = w.Flags&fabric.Circuit != 0
+	switch w.Telemetry {
 	case telemetry.MaxDelay:
 		e.hasDelay = true
-		e.maxDelay = max(e.maxDelay, p.MaxDelay)
+		e.maxDelay = max(e.maxDelay, w.MaxDelay)
 	case telemetry.PerHop:
 		q.dropEcho(c)
 		q.echoPacket = h
@@ -82,27 +83,27 @@ type Report struct {
 	Path                            telemetry.Stack
 }
 
-func (r *Report) fromAck(x *fabric.Lane, h fabric.Handle, p *fabric.Packet, f *frame) {
+func (r *Report) fromAck(x *fabric.Lane, h fabric.Handle, f *frame) {
 	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
 	r.HasMaxDelay = f.echo.hasDelay
-	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, p.MaxDelay
-	r.Hops, r.Held = p.Hops, f.echo.held // paths are as long back as forth
-	r.copyPath(x, h)
+	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, f.wire.MaxDelay
+	r.Hops, r.Held = f.wire.Hops, f.echo.held // paths are as long back as forth
+	r.copyPath(x, h, &f.wire)
 }
 
 // fromData reads the telemetry of a READ response, whose way is the one that the
 // data takes.
-func (r *Report) fromData(x *fabric.Lane, h fabric.Handle, p *fabric.Packet) {
-	r.ECN, r.EIN = p.Flags&fabric.CE != 0, p.Flags&fabric.EIN != 0
-	r.HasMaxDelay = p.Telemetry == telemetry.MaxDelay
-	r.MaxHopDelay, r.ReverseMaxHopDelay = p.MaxDelay, 0
-	r.Hops, r.Held = p.Hops, 0
-	r.copyPath(x, h)
+func (r *Report) fromData(x *fabric.Lane, h fabric.Handle, w *fabric.Frame) {
+	r.ECN, r.EIN = w.Flags&fabric.CE != 0, w.Flags&fabric.EIN != 0
+	r.HasMaxDelay = w.Telemetry == telemetry.MaxDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = w.MaxDelay, 0
+	r.Hops, r.Held = w.Hops, 0
+	r.copyPath(x, h, w)
 }
 
-func (r *Report) copyPath(x *fabric.Lane, h fabric.Handle) {
+func (r *Report) copyPath(x *fabric.Lane, h fabric.Handle, w *fabric.Frame) {
 	r.Path.N = 0
-	if s := x.INT(h); s != nil {
+	if s := x.INT(h, w); s != nil {
 		r.Path.N, r.Path.Overflow = s.N, s.Overflow
 		copy(r.Path.Path(), s.Path())
 	}

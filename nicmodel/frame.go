@@ -38,6 +38,7 @@ func NewFrames(net *fabric.Network) *Frames {
 
 type frame struct {
 	desc           rc.Descriptor
+	wire           fabric.Frame
 	srcQPN, dstQPN uint32
 	qkey           uint32 // of a datagram
 	resets         uint8  // of the queue pair when it was built
@@ -83,7 +84,7 @@ func (c *chip) alloc() (fabric.Handle, *frame) {
 	if f.buffer != 0 { // the fabric dropped the packet, and knows of no payload
 		c.frames.giveBack(f.buffer)
 	}
-	f.buffer, f.next, f.echo = 0, 0, echo{}
+	f.wire, f.buffer, f.next, f.echo = fabric.Frame{}, 0, 0, echo{}
 	return h, f
 }
 

@@ -24,16 +24,16 @@ func (n *NIC) Impair(w fault.Wire) {
 }
 
 // Arrive implements fabric.Endpoint.
-func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
-	p := m.net.Packet(h)
-	f := m.wire.Carry(now, int(p.Src), int(p.Dst))
+func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, w *fabric.Frame) {
+	f := m.wire.Carry(now, int(m.net.Packet(h).Src), int(w.Dst))
 	switch {
 	case f.Drop || f.Corrupt:
 		m.release(h)
 		return
-	case f.Mark && p.Flags&fabric.ECT != 0:
-		p.Flags |= fabric.CE
+	case f.Mark && w.Flags&fabric.ECT != 0:
+		w.Flags |= fabric.CE
 	}
+	m.frames.at(h).wire = *w
 	switch {
 	case f.Duplicate:
 		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(m.copy(h)))
@@ -41,17 +41,24 @@ func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(h))
 		return
 	}
-	m.NIC.Arrive(x, now, h)
+	m.NIC.Arrive(x, now, h, w)
 }
 
 // Handle implements des.Handler: a packet comes late.
-func (m *impaired) Handle(ev des.Event) { m.NIC.Arrive(m.net.Lane(0), ev.At, fabric.Handle(ev.Arg)) }
+func (m *impaired) Handle(ev des.Event) {
+	h := fabric.Handle(ev.Arg)
+	m.NIC.Arrive(m.net.Lane(0), ev.At, h, &m.frames.at(h).wire)
+}
 
 // copy returns another packet like h, without records of switches.
 func (c *chip) copy(h fabric.Handle) fabric.Handle {
 	h2, to := c.alloc()
-	from, p := *c.frames.at(h), *c.net.Packet(h)
+	from := *c.frames.at(h)
 	*to = from
+	w := &from.wire
+	to.wire = fabric.Frame{
+		MaxDelay: w.MaxDelay, Size: w.Size, Dst: w.Dst, FlowHash: w.FlowHash, Priority: w.Priority, Flags: w.Flags, Hops: w.Hops,
+	}
 	to.next, to.buffer = 0, 0
 	if from.buffer != 0 {
 		data := c.frames.bytes(from.buffer)
@@ -59,9 +66,6 @@ func (c *chip) copy(h fabric.Handle) fabric.Handle {
 		to.buffer, room = c.frames.payload(len(data))
 		copy(room, data)
 	}
-	*c.net.Packet(h2) = fabric.Packet{
-		Size: p.Size, Src: p.Src, Dst: p.Dst, FlowHash: p.FlowHash, MaxDelay: p.MaxDelay,
-		User: p.User, Notes: p.Notes, Note: p.Note, Priority: p.Priority, Flags: p.Flags, Hops: p.Hops,
-	}
+	*c.net.Packet(h2) = *c.net.Packet(h)
 	return h2
 }

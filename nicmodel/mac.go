@@ -101,13 +101,13 @@ func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response 
 
 // lineUpControl puts an acknowledgement or a notification before the wire.
 func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
-	m.controls[m.net.Packet(h).Priority]++
+	m.controls[f.wire.Priority]++
 	m.push(now, &m.control, h, f)
 }
 
 // push puts a frame behind those of its kind and priority.
 func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]fifo, h fabric.Handle, f *frame) {
-	priority := m.net.Packet(h).Priority
+	priority := f.wire.Priority
 	m.backlogged |= 1 << priority
 	m.lined++
 	kind[priority].push(m.frames, h)
@@ -208,7 +208,7 @@ func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool)
 // transmit puts one frame on the wire, unless its queue pair has gone back since
 // it was built.
 func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
-	p := m.net.Packet(h)
+	p := &f.wire
 	q := m.pairs.find(f.srcQPN)
 	switch from {
 	case &m.requests[p.Priority]:
@@ -245,7 +245,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	if m.resumed[p.Priority] > ready {
 		why = StallPause
 	}
-	m.wireFree = m.lane.Transmit(now, m.host, h)
+	m.wireFree = m.lane.Transmit(now, m.host, h, p)
 	m.serve(ready, now, why, int64(m.wireFree-now))
 	if m.spans.report != nil {
 		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))

@@ -24,9 +24,8 @@ func (t *transport) notify(now units.Time, q *qp) {
 	h, f := t.alloc()
 	f.desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
 	f.srcQPN, f.dstQPN, f.resets = q.num, q.peer.QPN, q.resets
-	p := t.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(t.host), int32(q.peer.Host), q.peer.FlowHash
-	p.Priority, p.Size = q.cong.AckPriority, int32(CNPBytes)
+	t.net.Packet(h).Src = int32(t.host)
+	f.wire = fabric.Frame{Size: int32(CNPBytes), Dst: int32(q.peer.Host), FlowHash: q.peer.FlowHash, Priority: q.cong.AckPriority}
 	// It leaves as acknowledgements do.
 	f.ready = now + t.cfg.PipelineLatency
 	t.mac.lineUpControl(now, h, f)
@@ -58,6 +57,6 @@ func (n *NIC) Notifications(num uint32) (sent, handled uint64) {
 }
 
 // marked reports whether a packet is one that notify answers.
-func marked(p *fabric.Packet, d *rc.Descriptor) bool {
-	return p.Flags&fabric.CE != 0 && d.Payload > 0
+func marked(f *frame) bool {
+	return f.wire.Flags&fabric.CE != 0 && f.desc.Payload > 0
 }

@@ -90,7 +90,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		return
 	}
 	if a := k.scheduler.arbiter; a != nil {
-		a.sent(now, q, int(k.net.Packet(h).Size))
+		a.sent(now, q, int(f.wire.Size))
 	}
 	chosen := now
 	if !response {
@@ -144,8 +144,9 @@ func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response boo
 	}
 	h, f := k.alloc()
 	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
-	p := k.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
+	k.net.Packet(h).Src = int32(k.host)
+	p := &f.wire
+	p.Dst, p.FlowHash = int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
 	size := packetBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
 	if response && d.Payload == 0 {

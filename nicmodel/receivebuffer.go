@@ -82,14 +82,14 @@ func newReceiveBuffer(on *chip) receiveBuffer {
 }
 
 // admit takes in a packet, or reports false if there is no room.
-func (b *receiveBuffer) admit(now units.Time, p *fabric.Packet) bool {
+func (b *receiveBuffer) admit(now units.Time, p *fabric.Frame) bool {
 	if b.used += int(p.Size); b.used <= b.brief {
 		return true
 	}
 	return b.admitSlowly(now, p)
 }
 
-func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Packet) bool {
+func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Frame) bool {
 	c := &b.cfg.ReceiveBuffer
 	if c.Bytes == 0 {
 		b.used = 0

@@ -157,7 +157,7 @@ func TestAFullBufferMarks(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, lossy)
 	server := b.nics[1]
 	admit := func(flags fabric.Flags) fabric.Flags {
-		packet := fabric.Packet{Size: 32 << 10, Flags: flags}
+		packet := fabric.Frame{Size: 32 << 10, Flags: flags}
 		if !server.receiver.buffer.admit(0, &packet) {
 			t.Fatal("dropped")
 		}

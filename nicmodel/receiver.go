@@ -26,20 +26,21 @@ type receiver struct {
 }
 
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
+func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
 	n.enter(x, now)
-	n.receiver.arrive(now, h)
+	n.receiver.arrive(now, h, f)
 }
 
-func (r *receiver) arrive(now units.Time, h fabric.Handle) {
-	if !r.buffer.admit(now, r.net.Packet(h)) {
+func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
+	if !r.buffer.admit(now, w) {
 		r.release(h)
 		return
 	}
-	r.frames.at(h).arrived = now
+	f := r.frames.at(h)
+	f.wire, f.arrived = *w, now
 	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
-	if f := r.frames.at(h); r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
+	if r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
 		if q := r.pairs.find(f.dstQPN); q != nil {
 			queue = &q.rxUntil
 			context, free = r.contexts.lookUpReceived(parsed, q, &f.desc.Header)
@@ -48,7 +49,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	if free > parsed {
 		r.transport.await(parsed, free, StallContext)
 	}
-	if f := r.frames.at(h); r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
+	if r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
 		if q := r.pairs.find(f.dstQPN); q != nil && q.rc != nil {
 			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.desc.Header.PSN)
 			if from > parsed {
@@ -60,13 +61,13 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
-		done = r.units.receive(done, r.frames.at(h).desc.Header.Opcode, queue)
+		done = r.units.receive(done, f.desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
 	done += r.cfg.PipelineLatency
 	r.queued.add(now, 1)
 	if r.spans.report != nil {
-		r.spans.packet(r.frames.at(h), AtReceive, now, done, r.net.Packet(h).Src)
+		r.spans.packet(f, AtReceive, now, done, r.net.Packet(h).Src)
 	}
 	r.schedule(done, evReceive, uint64(h))
 }

@@ -38,9 +38,8 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.receiver.queued.add(now, -1)
 	f := t.frames.at(h)
 	q := t.pairs.find(f.dstQPN)
-	p := t.net.Packet(h)
 	switch {
-	case q == nil || q.rc == nil || q.to == nil && (int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
+	case q == nil || q.rc == nil || q.to == nil && (int(t.net.Packet(h).Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
 		t.noQP++
 		t.drop(now, h)
 		return
@@ -67,21 +66,20 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 // handle takes a packet of a queue pair through the transport.
 func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	f := t.frames.at(h)
-	p := t.net.Packet(h)
 	t.payload += units.Bytes(f.desc.Payload)
-	from := arrival{f, units.Bytes(p.Size)}
+	from := arrival{f, units.Bytes(f.wire.Size)}
 	had := q.recv.queue.Len()
 	t.receiver.buffer.take(now)
 	var eff rc.Effects
 	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
 	switch f.desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(t.lane, h, p, f)
+		q.report.fromAck(t.lane, h, f)
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(t.lane, h, p)
+		q.report.fromData(t.lane, h, &f.wire)
 	default:
-		notify := marked(p, &f.desc)
-		kept := q.noteEcho(t.chip, h, p, f)
+		notify := marked(f)
+		kept := q.noteEcho(t.chip, h, f)
 		t.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			t.receives.prefetch(now, q.recv)
@@ -106,7 +104,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 // drop frees a packet of which nothing is left to do.
 func (t *transport) drop(now units.Time, h fabric.Handle) {
 	t.receiver.buffer.take(now)
-	t.receiver.buffer.leave(now, int(t.net.Packet(h).Size))
+	t.receiver.buffer.leave(now, int(t.frames.at(h).wire.Size))
 	t.release(h)
 }
 

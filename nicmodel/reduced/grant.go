@@ -71,11 +71,9 @@ func (n *nic) grant(l *lane, now units.Time) {
 		h := l.Alloc()
 		p := l.Packet(h)
 		p.User = uint64(opGrant) | uint64(g.Class)<<8
-		p.Size, p.Priority = grantFrame, r.ackPriority
-		p.Src, p.Dst, p.FlowHash = n.host, r.src, r.hash
-		p.Note, p.Notes[1] = r.peer, uint64(g.Limit)
+		p.Src, p.Note, p.Notes[1] = n.host, r.peer, uint64(g.Limit)
 		l.stats.Grants++
-		n.transmit(l, now, h, p)
+		n.transmit(l, now, h, &fabric.Frame{Size: grantFrame, Dst: r.src, FlowHash: r.hash, Priority: r.ackPriority})
 	}
 	n.alarm(max(now, n.recv.Deadline()))
 }

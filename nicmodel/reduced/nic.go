@@ -30,13 +30,19 @@ type nic struct {
 	receivers     []receiver
 	freeSenders   []uint32 // slots
 	freeReceivers []uint32
-	begun         []uint32        // slots of senders, in the order in which they started
-	starts        []start         // flows that are to begin, by time
-	closing       []closing       // ends of flows that have ended at the other, by time
-	held          []fabric.Handle // acknowledgements and grants of paused priorities
+	begun         []uint32  // slots of senders, in the order in which they started
+	starts        []start   // flows that are to begin, by time
+	closing       []closing // ends of flows that have ended at the other, by time
+	held          []held    // acknowledgements and grants of paused priorities
 
 	recv   cc.Receiver // of the flows to this host, or nil
 	recvAt units.Time  // of the pending evReceiver, or Never
+}
+
+// held is a packet that waits for the end of a pause.
+type held struct {
+	packet fabric.Handle
+	frame  fabric.Frame
 }
 
 type classQueues [fabric.MaxPriorities]queue
@@ -206,13 +212,14 @@ func (n *nic) Pause(x *fabric.Lane, now units.Time, paused uint8) {
 	n.paused = paused
 	if len(n.held) > 0 {
 		kept := n.held[:0]
-		for _, h := range n.held {
-			if paused&(1<<l.Packet(h).Priority) != 0 {
-				kept = append(kept, h)
+		for i := range n.held {
+			x := &n.held[i]
+			if paused&(1<<x.frame.Priority) != 0 {
+				kept = append(kept, *x)
 				continue
 			}
 			l.stats.TxPackets++
-			n.wireFree = l.Transmit(now, int(n.host), h)
+			n.wireFree = l.Transmit(now, int(n.host), x.packet, &x.frame)
 		}
 		n.held = kept
 	}
@@ -220,13 +227,13 @@ func (n *nic) Pause(x *fabric.Lane, now units.Time, paused uint8) {
 }
 
 // transmit puts an acknowledgement or a grant on the wire, behind what is there.
-func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet) {
-	if n.paused&(1<<(p.Priority&7)) != 0 {
-		n.held = append(n.held, h)
+func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
+	if n.paused&(1<<(f.Priority&7)) != 0 {
+		n.held = append(n.held, held{h, *f})
 		return
 	}
 	l.stats.TxPackets++
-	n.wireFree = l.Transmit(now, int(n.host), h)
+	n.wireFree = l.Transmit(now, int(n.host), h, f)
 }
 
 // turn gives the wire to the flow that is due, or sets the alarm for when it can

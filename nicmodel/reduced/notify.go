@@ -4,7 +4,6 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -26,11 +25,8 @@ func (r *receiver) owes(now units.Time, flags fabric.Flags) bool {
 func (n *nic) notify(l *lane, now units.Time, r *receiver, dst int32, hash uint32) {
 	h := l.Alloc()
 	p := l.Packet(h)
-	p.User, p.Note = uint64(opNotify), r.peer
-	p.Src, p.Dst, p.FlowHash = n.host, dst, hash
-	p.Priority, p.Telemetry = r.ackPriority, telemetry.None
-	p.Size = int32(nicmodel.CNPBytes)
-	n.transmit(l, now, h, p)
+	p.User, p.Note, p.Src = uint64(opNotify), r.peer, n.host
+	n.transmit(l, now, h, &fabric.Frame{Size: int32(nicmodel.CNPBytes), Dst: dst, FlowHash: hash, Priority: r.ackPriority})
 }
 
 // notified takes one.

@@ -76,18 +76,18 @@ func (n *nic) respond(l *lane, now units.Time, slot uint32, s *sender) {
 	h := l.Alloc()
 	p := l.Packet(h)
 	op := d.Header.Opcode
-	p.Src, p.Dst, p.FlowHash, p.Note = n.host, s.dst, s.hash, s.peer
+	p.Src, p.Note = n.host, s.peer
+	f := fabric.Frame{Dst: s.dst, FlowHash: s.hash}
 	if op == ib.Acknowledge {
 		p.User = acknowledgement(&d.Header)
-		p.Size = int32(nicmodel.FrameBytes(op, 0))
-		p.Priority, p.Telemetry = s.ackPriority, telemetry.None
-		n.transmit(l, now, h, p)
+		f.Size, f.Priority = int32(nicmodel.FrameBytes(op, 0)), s.ackPriority
+		n.transmit(l, now, h, &f)
 	} else {
 		p.User = uint64(op) | uint64(d.Header.PSN)<<8 | uint64(uint32(d.Payload))<<32
-		p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
-		p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
+		f.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
+		f.Priority, f.Flags, f.Telemetry = s.priority, s.packetFlags, s.telemetry
 		l.stats.TxPackets++
-		n.wireFree = l.Transmit(now, int(n.host), h)
+		n.wireFree = l.Transmit(now, int(n.host), h, &f)
 		n.dataFree = n.wireFree
 	}
 	if s.qp.ResponseReady() {
@@ -98,7 +98,7 @@ func (n *nic) respond(l *lane, now units.Time, slot uint32, s *sender) {
 }
 
 // responded takes a response at the requester.
-func (n *nic) responded(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet, op ib.Opcode) {
+func (n *nic) responded(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet, f *fabric.Frame, op ib.Opcode) {
 	slot, s := slotOf(p.Note), n.sender(p.Note)
 	if s == nil {
 		l.stats.Stale++
@@ -112,12 +112,12 @@ func (n *nic) responded(l *lane, now units.Time, h fabric.Handle, p *fabric.Pack
 		bytes := units.Bytes(l.eff.Place.Length)
 		d := &s.read.delivered
 		d.Payload += bytes
-		d.Frames += units.Bytes(p.Size)
+		d.Frames += units.Bytes(f.Size)
 		d.Packets++
 		l.stats.Payload += bytes
 		s.acked += bytes
 		if s.steering != nil {
-			n.informRead(l, now, slot, s, h, p, bytes)
+			n.informRead(l, now, slot, s, h, f, bytes)
 		}
 	}
 	l.Free(h)
@@ -126,7 +126,7 @@ func (n *nic) responded(l *lane, now units.Time, h fabric.Handle, p *fabric.Pack
 }
 
 // informRead passes a response to the engine, with what it met on the way of the data.
-func (n *nic) informRead(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet, bytes units.Bytes) {
+func (n *nic) informRead(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, f *fabric.Frame, bytes units.Bytes) {
 	fl := n.fleet
 	sentAt, ok := s.read.Answered(now, l.header.PSN, n.line, fl.cfg.MTU)
 	if !ok {
@@ -136,11 +136,11 @@ func (n *nic) informRead(l *lane, now units.Time, slot uint32, s *sender, h fabr
 	a := &l.ack
 	*a = cc.Ack{
 		Now: now, SentAt: sentAt, RTT: rtt, NetRTT: rtt - n.line.Serialize(fl.cfg.MTU), Bytes: bytes, Packets: 1,
-		Acked: s.acked, Sent: s.sent, Hops: p.Hops,
-		ECN: p.Flags&fabric.CE != 0, EIN: p.Flags&fabric.EIN != 0,
-		MaxHopDelay: p.MaxDelay, HasMaxDelay: p.Telemetry == telemetry.MaxDelay,
+		Acked: s.acked, Sent: s.sent, Hops: f.Hops,
+		ECN: f.Flags&fabric.CE != 0, EIN: f.Flags&fabric.EIN != 0,
+		MaxHopDelay: f.MaxDelay, HasMaxDelay: f.Telemetry == telemetry.MaxDelay,
 	}
-	c := n.give(l, s, h, a)
+	c := n.give(l, s, h, f, a)
 	// As in nicmodel: notification and reaction point are one, and a request for more than the
 	// window goes alone, at the mean rate of that.
 	if r := s.read; a.ECN && r.cnpInterval > 0 && now >= r.cnpAfter {

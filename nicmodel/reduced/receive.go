@@ -35,14 +35,14 @@ type receiver struct {
 const reflectedDelayBytes = 2
 
 // Arrive implements fabric.Endpoint: a packet has reached the transport.
-func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
+func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
 	l := &n.fleet.lanes[x.Index()]
 	l.stats.RxPackets++
 	p := l.Packet(h)
 	op := ib.Opcode(p.User & opcodeBits)
 	switch op {
 	case ib.Acknowledge:
-		n.acknowledged(l, now, h, p)
+		n.acknowledged(l, now, h, p, f)
 		return
 	case opNotify:
 		n.notified(l, now, h, p.Note)
@@ -54,7 +54,7 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 		n.asked(l, now, h, p)
 		return
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		n.responded(l, now, h, p, op)
+		n.responded(l, now, h, p, f, op)
 		return
 	}
 	if len(n.closing) > 0 {
@@ -86,21 +86,21 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	}
 	if placed {
 		r.delivered.Payload += units.Bytes(payload)
-		r.delivered.Frames += units.Bytes(p.Size)
+		r.delivered.Frames += units.Bytes(f.Size)
 		r.delivered.Packets++
 		l.stats.Payload += units.Bytes(payload)
 	}
-	r.note(p)
+	r.note(f)
 	tell := placed && n.recv != nil
 	if tell {
 		l.data = cc.Data{
 			Now: now, Flow: slotOf(p.Note), Size: r.size, Bytes: units.Bytes(payload), Arrived: r.delivered.Payload,
-			SentAt: units.Time(p.Notes[0]), ECN: p.Flags&fabric.CE != 0,
+			SentAt: units.Time(p.Notes[0]), ECN: f.Flags&fabric.CE != 0,
 		}
 	}
-	notify, src, hash := r.owes(now, p.Flags), p.Src, p.FlowHash
+	notify, src, hash := r.owes(now, f.Flags), p.Src, f.FlowHash
 	if eff.Do&rc.DoRespond != 0 && r.qp.NextResponse(now, &l.desc) {
-		n.answer(l, now, r, h, p)
+		n.answer(l, now, r, h, p, f)
 	} else {
 		l.Free(h)
 	}
@@ -113,22 +113,22 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 }
 
 // note remembers what a packet met, for the next acknowledgement.
-func (r *receiver) note(p *fabric.Packet) {
+func (r *receiver) note(f *fabric.Frame) {
 	r.met &^= metCircuit
-	if p.Flags&(fabric.CE|fabric.EIN|fabric.Circuit) != 0 {
-		if p.Flags&fabric.CE != 0 {
+	if f.Flags&(fabric.CE|fabric.EIN|fabric.Circuit) != 0 {
+		if f.Flags&fabric.CE != 0 {
 			r.met |= metCE
 		}
-		if p.Flags&fabric.EIN != 0 {
+		if f.Flags&fabric.EIN != 0 {
 			r.met |= metEIN
 		}
-		if p.Flags&fabric.Circuit != 0 {
+		if f.Flags&fabric.Circuit != 0 {
 			r.met |= metCircuit
 		}
 	}
-	if p.Telemetry == telemetry.MaxDelay {
+	if f.Telemetry == telemetry.MaxDelay {
 		r.met |= hasDelay
-		r.delay = max(r.delay, p.MaxDelay)
+		r.delay = max(r.delay, f.MaxDelay)
 	}
 }
 
@@ -139,23 +139,23 @@ func acknowledgement(d *rc.Header) uint64 {
 
 // answer makes an acknowledgement of the packet that it answers: its slot, and
 // its per-hop records, go back with it.
-func (n *nic) answer(l *lane, now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet) {
+func (n *nic) answer(l *lane, now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet, f *fabric.Frame) {
 	p.User = acknowledgement(&l.desc.Header)
-	p.Src, p.Dst = p.Dst, p.Src
-	p.Priority, p.Flags, p.Telemetry = r.ackPriority, 0, telemetry.None
-	p.MaxDelay, p.Hops = 0, 0
+	p.Src, f.Dst = n.host, p.Src
+	f.Priority, f.Flags, f.Telemetry = r.ackPriority, 0, telemetry.None
+	f.MaxDelay, f.Hops = 0, 0
 	size := nicmodel.FrameBytes(ib.Acknowledge, 0)
 	switch r.telemetry {
 	case telemetry.MaxDelay:
-		p.Telemetry = telemetry.MaxDelay // for the way back
+		f.Telemetry = telemetry.MaxDelay // for the way back
 		size += reflectedDelayBytes + telemetry.MaxDelayBytes
 	case telemetry.PerHop:
-		if records := l.Records(h); records > 0 {
+		if records := f.Records(); records > 0 {
 			size += telemetry.PerHop.WireBytes(records)
 		}
 	}
-	p.Size = int32(size)
+	f.Size = int32(size)
 	p.Note, p.Notes[1] = r.peer, uint64(r.delay)<<metBits|uint64(r.met)
 	r.met, r.delay = 0, 0
-	n.transmit(l, now, h, p)
+	n.transmit(l, now, h, f)
 }

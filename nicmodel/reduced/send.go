@@ -191,18 +191,18 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	if d.Header.AckReq {
 		p.User |= ackReq
 	}
-	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
-	p.Src, p.Dst, p.FlowHash = n.host, s.dst, hash
-	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
 	onWire := max(now, n.wireFree) + n.fleet.cfg.Wire
-	p.Note, p.Notes[0] = s.peer, uint64(onWire)
+	p.Src, p.Note, p.Notes[0] = n.host, s.peer, uint64(onWire)
 	if s.read != nil {
 		p.Notes[1] = d.Header.VA
 		s.read.Requested(onWire, d)
 		s.read.size = bytes
 	}
 	l.stats.TxPackets++
-	n.wireFree = l.Transmit(now, int(n.host), h)
+	n.wireFree = l.Transmit(now, int(n.host), h, &fabric.Frame{
+		Size: int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0)), Dst: s.dst, FlowHash: hash,
+		Priority: s.priority, Flags: s.packetFlags, Telemetry: s.telemetry,
+	})
 	n.dataFree = n.wireFree
 
 	if !d.Retransmit {
@@ -264,7 +264,7 @@ func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 }
 
 // acknowledged takes an acknowledgement.
-func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet) {
+func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet, f *fabric.Frame) {
 	s := n.sender(p.Note)
 	if s == nil {
 		l.stats.Stale++
@@ -279,7 +279,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 	s.qp.Receive(now, &l.header, 0, &l.eff)
 	s.acked += l.eff.AckedBytes
 	if s.steering != nil && s.read == nil && l.eff.AckedBytes > 0 {
-		n.inform(l, now, slot, s, h, p)
+		n.inform(l, now, slot, s, h, p, f)
 	}
 	l.Free(h)
 	n.effects(l, now, slot, s)
@@ -287,7 +287,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 }
 
 // inform passes an acknowledgement to the engine.
-func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet) {
+func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet, f *fabric.Frame) {
 	fl := n.fleet
 	sentAt, met := units.Time(p.Notes[0]), uint8(p.Notes[1])
 	rtt := now - sentAt
@@ -297,17 +297,17 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		NetRTT: rtt - n.line.Serialize(fl.cfg.MTU),
 		Bytes:  l.eff.AckedBytes, Packets: max(l.eff.AckedPackets, 1),
 		Acked: s.acked, Sent: s.sent,
-		Hops: p.Hops, ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
-		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
+		Hops: f.Hops, ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
+		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: f.MaxDelay, HasMaxDelay: met&hasDelay != 0,
 	}
-	n.steer(now, slot, s, n.give(l, s, h, a))
+	n.steer(now, slot, s, n.give(l, s, h, f, a))
 }
 
 // give completes an acknowledgement that came with a packet, and returns what the engine
 // answers.
-func (n *nic) give(l *lane, s *sender, h fabric.Handle, a *cc.Ack) cc.Control {
+func (n *nic) give(l *lane, s *sender, h fabric.Handle, f *fabric.Frame, a *cc.Ack) cc.Control {
 	s.steering.Complete(a, s.qp.Inflight())
-	if path := l.INT(h); path != nil && path.N > 0 {
+	if path := l.INT(h, f); path != nil && path.N > 0 {
 		a.Path = path
 	}
 	if fl := n.fleet; fl.onAck != nil {

@@ -38,7 +38,7 @@ func newSource(e *des.Engine, n *Network, host, dst int, size int32, interval un
 	return s
 }
 
-func (s *source) Arrive(_ *Lane, _ units.Time, h Handle) { s.n.Free(h) }
+func (s *source) Arrive(_ *Lane, _ units.Time, h Handle, _ *Frame) { s.n.Free(h) }
 
 func (s *source) Pause(_ *Lane, now units.Time, paused uint8) {
 	s.paused = paused
@@ -54,12 +54,12 @@ func (s *source) Handle(ev des.Event) {
 		return
 	}
 	h := s.n.Alloc()
-	p := s.n.Packet(h)
-	p.Size, p.Src, p.Dst, p.FlowHash, p.Priority = s.size, int32(s.host), s.dst, s.hash, s.prio
+	s.n.Packet(h).Src = int32(s.host)
+	f := Frame{Size: s.size, Dst: s.dst, FlowHash: s.hash, Priority: s.prio}
 	if s.telemetry {
-		p.Telemetry, p.Flags = telemetry.PerHop, ECT
+		f.Telemetry, f.Flags = telemetry.PerHop, ECT
 	}
-	free := s.n.Transmit(ev.At, s.host, h)
+	free := s.n.Transmit(ev.At, s.host, h, &f)
 	s.e.Schedule(max(free, ev.At+s.interval), &s.src, s.id, 0, 0)
 }
 

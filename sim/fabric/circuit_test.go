@@ -98,7 +98,7 @@ func TestCircuitSchedule(t *testing.T) {
 }
 
 // stream queues packets of a size from one host to another, back to back.
-func (r *rig) stream(src, dst, size, packets int, p Packet) {
+func (r *rig) stream(src, dst, size, packets int, p whole) {
 	for range packets {
 		p.Size, p.Src, p.Dst = int32(size), int32(src), int32(dst)
 		r.send(0, p)
@@ -110,7 +110,7 @@ func TestCircuitIsFilled(t *testing.T) {
 	spec := smallRDCN(8)
 	r := newRig(t, RDCN(spec), Default(), 1)
 	for h := range 8 {
-		r.stream(h, 8+h, 1000, 800, Packet{})
+		r.stream(h, 8+h, 1000, 800, whole{})
 	}
 	circuit := r.n.Port(r.link(t, "tor0->tor1"))
 	busy := func(p Port, from, to units.Time) float64 {
@@ -128,7 +128,7 @@ func TestCircuitIsFilled(t *testing.T) {
 	}
 	r = newRig(t, RDCN(spec), Default(), 1)
 	for h := range 8 {
-		r.stream(h, 8+h, 1000, 800, Packet{})
+		r.stream(h, 8+h, 1000, 800, whole{})
 	}
 	uplink := r.n.Port(r.link(t, "tor0->core0"))
 	if got := busy(uplink, 5*us, 49*us); got != 0 {
@@ -145,7 +145,7 @@ func TestUplinkRoundRobin(t *testing.T) {
 	spec.Day, spec.Night = units.Microsecond, 59*units.Microsecond
 	r := newRig(t, RDCN(spec), Default(), 1)
 	for i := range 6 { // two hosts to each of the other tors
-		r.stream(i, 6*(1+i/2), 1000, 400, Packet{Telemetry: telemetry.PerHop})
+		r.stream(i, 6*(1+i/2), 1000, 400, whole{Telemetry: telemetry.PerHop})
 	}
 	r.e.RunUntil(55 * units.Microsecond)
 	var left [4]int
@@ -169,7 +169,7 @@ func TestGuardKeepsOrder(t *testing.T) {
 		cfg := Default()
 		cfg.Circuits.Guard = guard
 		r := newRig(t, RDCN(spec), cfg, 1)
-		r.stream(0, 4, 1000, 500, Packet{})
+		r.stream(0, 4, 1000, 500, whole{})
 		r.run()
 		for i, a := range r.nics[4].got[1:] {
 			if a.User < r.nics[4].got[i].User {
@@ -197,7 +197,7 @@ func TestCircuitIsAnnounced(t *testing.T) {
 	cfg.Circuits = CircuitConfig{VOQ: 20_000, Announced: 60_000, Ahead: ahead}
 	r := newRig(t, RDCN(spec), cfg, 1)
 	for h := range 8 {
-		r.stream(h, 16+h, 1000, 1000, Packet{Telemetry: telemetry.PerHop}) // to tor2, whose day is the second
+		r.stream(h, 16+h, 1000, 1000, whole{Telemetry: telemetry.PerHop}) // to tor2, whose day is the second
 	}
 	voq := r.n.Port(r.link(t, "tor0->tor2"))
 	most := func(until units.Time) (q units.Bytes) {

@@ -33,8 +33,7 @@ func TestLengthsOfWindows(t *testing.T) {
 		c.set(d)
 		for range 100 {
 			h := n.Alloc()
-			*n.Packet(h) = Packet{Size: 1000, Dst: 1}
-			n.Transmit(0, 0, h)
+			n.Transmit(0, 0, h, &Frame{Size: 1000, Dst: 1})
 		}
 		longest := units.Time(0)
 		for d.Begin(units.Second) {

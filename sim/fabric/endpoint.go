@@ -9,8 +9,9 @@ import (
 // its host. In a divided network it touches its own host's state and that lane only.
 type Endpoint interface {
 	// Arrive is called when the last bit of a packet has arrived. The endpoint
-	// owns h from then on, and frees it or sends it on.
-	Arrive(x *Lane, now units.Time, h Handle)
+	// owns h from then on, and frees it or sends it on. f is valid, and the
+	// endpoint's, during the call.
+	Arrive(x *Lane, now units.Time, h Handle, f *Frame)
 	// Pause is called when the switch has changed which priorities the host may
 	// send: those whose bit is set in paused it may not. What is on the wire is
 	// not affected. Transmit does not enforce it.

@@ -21,7 +21,7 @@ func (b *bell) say(now units.Time, what string) {
 	*b.said = append(*b.said, fmt.Sprintf("%d: host %d, %s", int64(now), b.host, what))
 }
 
-func (b *bell) Arrive(x *Lane, now units.Time, h Handle) {
+func (b *bell) Arrive(x *Lane, now units.Time, h Handle, _ *Frame) {
 	b.say(now, "arrival")
 	x.Free(h)
 }
@@ -86,8 +86,7 @@ func TestOrderAtAnInstant(t *testing.T) {
 			n.Attach(h, &bell{n, h, &said})
 		}
 		h := n.Alloc()
-		*n.Packet(h) = Packet{Size: 1000, Dst: 1}
-		n.Transmit(0, 0, h)
+		n.Transmit(0, 0, h, &Frame{Size: 1000, Dst: 1})
 		arrival = n.BaseDelay(0, 1, 1000)
 		for _, at := range []units.Time{arrival, arrival + 3*us} {
 			e.Schedule(at, &src, id, 0, 0)
@@ -131,8 +130,7 @@ func TestSingleInstants(t *testing.T) {
 	d := n.Division()
 	d.SingleInstants(func(units.Time) bool { return true })
 	h := n.Alloc()
-	*n.Packet(h) = Packet{Size: 1000, Dst: 1}
-	n.Transmit(0, 0, h)
+	n.Transmit(0, 0, h, &Frame{Size: 1000, Dst: 1})
 	for d.Begin(units.Never) {
 		d.Run(0, 0, d.Nodes())
 		d.End()

@@ -3,6 +3,7 @@ package fabric
 import (
 	"unsafe"
 
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -51,11 +52,19 @@ const (
 	overflowBit  = 1 << 6
 )
 
-func newEntry(h Handle, p *Packet) entry {
+func newEntry(h Handle, p *Frame) entry {
 	return entry{
 		when: uint64(uint8(p.Telemetry)&kindMask|p.records) | uint64(p.Priority)<<prioShift,
 		name: uint64(h) | uint64(p.Flags&flagsMask)<<flagsShift | uint64(uint32(p.Size))<<sizeShift,
 		to:   uint64(uint32(p.Dst)) | uint64(p.FlowHash)<<hashShift | uint64(p.Hops)<<hopsShift,
+	}
+}
+
+// frame is the inverse of newEntry, without MaxDelay.
+func (e *entry) frame() Frame {
+	return Frame{
+		Size: e.size(), Dst: int32(e.dst()), FlowHash: e.hash(), Priority: uint8(e.prio()), Flags: e.flags(),
+		Telemetry: telemetry.Kind(e.when & kindMask), Hops: e.hops(), records: e.tel() &^ kindMask,
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 // printer is an endpoint that prints what reaches it.
 type printer struct{ net *fabric.Network }
 
-func (e printer) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle) {
-	p := e.net.Packet(h)
-	fmt.Printf("%v: %v from host %d\n", now, units.Bytes(p.Size), p.Src)
-	for _, hop := range e.net.INT(h).Path() {
+func (e printer) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
+	fmt.Printf("%v: %v from host %d\n", now, units.Bytes(f.Size), e.net.Packet(h).Src)
+	for _, hop := range e.net.INT(h, f).Path() {
 		fmt.Printf("  %v: %v queued at %v\n", hop.Time, hop.QLen, hop.Rate)
 	}
 	e.net.Free(h)
@@ -36,9 +35,8 @@ func Example() {
 	net.Attach(2, printer{net})
 	for host := range 2 {
 		h := net.Alloc()
-		p := net.Packet(h)
-		p.Size, p.Src, p.Dst, p.Telemetry = 1000, int32(host), 2, telemetry.PerHop
-		net.Transmit(0, host, h)
+		net.Packet(h).Src = int32(host)
+		net.Transmit(0, host, h, &fabric.Frame{Size: 1000, Dst: 2, Telemetry: telemetry.PerHop})
 	}
 	e.RunUntil(units.Millisecond)
 

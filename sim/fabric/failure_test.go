@@ -73,7 +73,7 @@ func failingRig(t *testing.T, failures ...Failure) *rig {
 func TestDownLosesWhatIsOnTheWire(t *testing.T) {
 	r := failingRig(t, Failure{Link: "h0->tor0", From: 10 * us, To: 12 * us, Down: true})
 	for i := range 200 {
-		r.send(units.Time(i)*100*units.Nanosecond, Packet{Size: 1230, Dst: 1, User: uint64(i)})
+		r.send(units.Time(i)*100*units.Nanosecond, whole{Size: 1230, Dst: 1, User: uint64(i)})
 	}
 	r.run()
 	// Packet i is on the wire from 100 i ns to 100 i + 1100 ns: the last bit of 89
@@ -123,7 +123,7 @@ func TestCutTwice(t *testing.T) {
 		}
 		r := newRig(t, Star(2, gig(100, us)), cfg, 1)
 		for i, at := range c.starts {
-			r.send(at, Packet{Size: 1230, Dst: 1, User: uint64(i)})
+			r.send(at, whole{Size: 1230, Dst: 1, User: uint64(i)})
 		}
 		r.run()
 		var got []uint64
@@ -139,7 +139,7 @@ func TestCutTwice(t *testing.T) {
 func TestDegradedRate(t *testing.T) {
 	r := failingRig(t, Failure{Link: "tor0->h1", From: 10 * us, To: 30 * us, Rate: 10 * units.Gbps}, Failure{Link: "tor0->h1", From: 20 * us, To: 25 * us, Rate: 25 * units.Gbps})
 	for _, at := range []units.Time{0, 15 * us, 22 * us, 35 * us} {
-		r.send(at, Packet{Size: 1230, Dst: 1})
+		r.send(at, whole{Size: 1230, Dst: 1})
 	}
 	r.run()
 	var took []units.Time
@@ -162,7 +162,7 @@ func TestDegradedRate(t *testing.T) {
 func TestLossForAWhile(t *testing.T) {
 	r := failingRig(t, Failure{Link: "tor0->h1", Both: true, From: 100 * us, To: 200 * us, Loss: 0.25})
 	for i := range 3000 {
-		r.send(units.Time(i)*100*units.Nanosecond, Packet{Size: 1230, Dst: 1, User: uint64(i)})
+		r.send(units.Time(i)*100*units.Nanosecond, whole{Size: 1230, Dst: 1, User: uint64(i)})
 	}
 	r.run()
 	if lost := r.n.Totals().Lost; lost < 200 || lost > 300 { // of 1000, and 3.6 standard deviations
@@ -183,7 +183,7 @@ func TestReroute(t *testing.T) {
 	lost := func(cfg Config) (at []int, spine0 int) {
 		r := newRig(t, topo, cfg, 1)
 		for i := range 500 {
-			for _, p := range []Packet{{Src: 0, Dst: 1}, {Src: 1, Dst: 0}, {Src: 2, Dst: 1}} {
+			for _, p := range []whole{{Src: 0, Dst: 1}, {Src: 1, Dst: 0}, {Src: 2, Dst: 1}} {
 				p.Size, p.FlowHash = 1000, uint32(i)
 				r.send(units.Time(i)*us, p)
 			}
@@ -260,12 +260,12 @@ func stuck(t *testing.T, pfc PFC) *rig {
 	r := newRig(t, Star(3, gig(100, us)), cfg, 1)
 	r.n.sendPause(0, 0, 1)
 	for i := range 100 {
-		r.send(units.Time(i)*us, Packet{Size: 1230, Src: 1})
-		r.send(units.Time(i)*us, Packet{Size: 1230, Src: 1, Priority: 1})
+		r.send(units.Time(i)*us, whole{Size: 1230, Src: 1})
+		r.send(units.Time(i)*us, whole{Size: 1230, Src: 1, Priority: 1})
 	}
 	r.e.RunUntil(200 * us)
 	r.n.sendPause(200*us, 0, 0)
-	r.send(210*us, Packet{Size: 1230, Src: 1})
+	r.send(210*us, whole{Size: 1230, Src: 1})
 	r.run()
 	return r
 }
@@ -316,7 +316,7 @@ func TestWatchdogBreaksADeadlock(t *testing.T) {
 		// between switches has more than it carries.
 		for range 500 {
 			for h := range 10 {
-				r.send(0, Packet{Size: 1230, Src: int32(h), Dst: int32((h + 4) % 10), FlowHash: uint32(h)})
+				r.send(0, whole{Size: 1230, Src: int32(h), Dst: int32((h + 4) % 10), FlowHash: uint32(h)})
 			}
 		}
 		r.e.RunUntil(units.Second)

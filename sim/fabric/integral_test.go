@@ -71,7 +71,7 @@ func TestQueueIntegral(t *testing.T) {
 	r := newRig(t, Star(3, gig(100, units.Microsecond)), Default(), 1)
 	for i := range packets {
 		for h := range 2 {
-			r.send(units.Time(i), Packet{Src: int32(h), Dst: 2, Size: size})
+			r.send(units.Time(i), whole{Src: int32(h), Dst: 2, Size: size})
 		}
 	}
 	port := r.n.Port(r.link(t, "tor0->h2"))

@@ -39,6 +39,7 @@ type Network struct {
 
 	prios   uint32
 	failing bool // there are Failures
+	staged  bool // some switch has a Stage
 
 	// Where the numbers of destinations and sources of events start: of nodes, and
 	// of what links send, and of arrivals.
@@ -111,6 +112,7 @@ type Lane struct {
 	chunks    []uint32
 	stack     telemetry.Stack // what INT returned last
 	departure Departure       // what a Stage sees
+	frame     Frame           // what Arrive is given
 
 	// In a divided network:
 	divided bool
@@ -374,6 +376,7 @@ func (n *Network) buildPorts(seed uint64) error {
 			k = uint16(len(n.kinds))
 			index[key] = k
 			n.kinds = append(n.kinds, newKind(&n.cfg, &key))
+			n.staged = n.staged || key.from.Stage != nil
 		}
 		n.ports[at].kind = k
 		like.parts, like.kind, like.known = these, k, len(n.cfg.Switches) == 0
@@ -495,22 +498,24 @@ func (n *Network) LineRate(host int) units.Rate {
 // If the wire is still taken, by a packet or a pause frame of the host's own, the
 // packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
 // less or beyond 64 KiB, a Dst that is no host or of another plane, or a Priority that is not configured.
-func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
-	return n.lanes[0].Transmit(now, host, h)
+func (n *Network) Transmit(now units.Time, host int, h Handle, f *Frame) (free units.Time) {
+	return n.lanes[0].Transmit(now, host, h, f)
 }
 
 // Transmit sends a packet, as Network.Transmit does.
-func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
+func (x *Lane) Transmit(now units.Time, host int, h Handle, f *Frame) (free units.Time) {
 	n := x.n
-	p := n.packet(h)
-	if p.Size <= 0 || p.Size > maxSize || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed || n.topo.planes > 1 && !n.Joined(host, int(p.Dst)) {
+	if f.Size <= 0 || f.Size > maxSize || uint32(f.Dst) >= uint32(len(n.hosts)) || uint32(f.Priority) >= n.prios || n.packet(h).Src < 0 || n.topo.planes > 1 && !n.Joined(host, int(f.Dst)) {
 		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed, to another plane or with Size %d, Dst %d of %d hosts, Priority %d of %d",
-			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
+			host, h, f.Size, f.Dst, len(n.hosts), f.Priority, n.prios))
+	}
+	if f.Telemetry == telemetry.MaxDelay || n.staged {
+		n.slab.asideOf(h).maxDelay = f.MaxDelay
 	}
 	at := n.hosts[host].port
 	l := &n.ports[at]
 	x.totals.Sent++
-	e := newEntry(h, p)
+	e := newEntry(h, f)
 	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], &e)
 	return l.busyUntil
 }
@@ -542,20 +547,16 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 
 // deliver takes a packet that has arrived at a host to the endpoint.
 func (x *Lane) deliver(now units.Time, host int32, e entry) {
-	x.arrived(e)
+	x.totals.PacketHops++
+	x.totals.Delivered++
 	h := e.handle()
 	if ep := x.n.ends[host]; ep != nil {
-		ep.Arrive(x, now, h)
+		x.frame = e.frame()
+		if x.frame.Telemetry == telemetry.MaxDelay || x.n.staged {
+			x.frame.MaxDelay = x.n.slab.asideOf(h).maxDelay
+		}
+		ep.Arrive(x, now, h, &x.frame)
 	} else {
 		x.Free(h)
 	}
-}
-
-// arrived counts a packet that has arrived at a host, and writes down what became
-// of it.
-func (x *Lane) arrived(e entry) {
-	x.totals.PacketHops++
-	x.totals.Delivered++
-	p := x.n.packet(e.handle())
-	p.Size, p.Flags, p.Hops, p.records = e.size(), e.flags(), e.hops(), e.tel()&^kindMask
 }

@@ -24,41 +24,53 @@ const (
 	Circuit
 )
 
-// Packet is the network's state of a packet. The sender fills in Size, Src, Dst,
-// FlowHash, Priority, Flags and Telemetry; switches change Size, Flags, MaxDelay
-// and Hops. While the packet is inside the network only MaxDelay is kept here; the
-// others are written when it arrives.
+// Packet is what the network's slab keeps of a packet as long as it lives: who sent it,
+// and what its endpoints noted. What switches read and change is its Frame.
 //
-// It fits a cache line and holds no pointer.
+// Two fit a cache line, and it holds no pointer.
 type Packet struct {
+	// User, Notes and Note are the endpoints': the network neither reads nor writes
+	// them.
+	User  uint64
+	Notes [2]uint64
+	Note  uint32
+
+	Src int32 // host index; below 0 the packet is free
+}
+
+// Frame is what a packet is on the wire. The sender gives it to Transmit; links and
+// queues hold it as an entry; and the endpoint gets it when the packet has arrived.
+// Whoever keeps a packet in between keeps its Frame.
+type Frame struct {
+	// MaxDelay is the largest queueing delay of any hop so far, if Telemetry is
+	// telemetry.MaxDelay.
+	MaxDelay units.Time
+
 	// Size is the bytes of the frame from MAC header to FCS, which is what
 	// buffers hold and counters count; links add their own framing. It includes
 	// what the sender's end of telemetry takes (telemetry.MaxDelayBytes or
 	// PerHopBaseBytes); each switch that adds a per-hop record adds
 	// telemetry.PerHopBytes.
 	Size     int32
-	Src, Dst int32  // host indices
+	Dst      int32  // host index
 	FlowHash uint32 // entropy for the choice of path
-
-	// MaxDelay is the largest queueing delay of any hop so far, if Telemetry is
-	// telemetry.MaxDelay.
-	MaxDelay units.Time
-
-	// User and Notes are the endpoints': the network neither reads nor writes
-	// them.
-	User  uint64
-	Notes [2]uint64
-	Note  uint32
 
 	Priority  uint8 // 0 to Config.Priorities-1
 	Flags     Flags
 	Telemetry telemetry.Kind
 	Hops      uint8 // switches passed so far
+	records   uint8 // how many per-hop records it has, and overflow, as in entry.tel
+}
 
-	records      uint8 // how many per-hop records it has, and overflow, as in entry.tel
-	freed        bool
-	aheadPackets uint16 // what it found in its queue, at a switch with a Stage
-	ahead        int32
+// Records is how many per-hop records the packet has.
+func (f *Frame) Records() int { return int(f.records & recordsMask >> recordsShift) }
+
+// aside is what the network keeps of a packet where it has telemetry.MaxDelay, or where
+// switches have a Stage.
+type aside struct {
+	maxDelay     units.Time
+	ahead        int32  // what it found in its queue, at a switch with a Stage
+	aheadPackets uint16 // likewise
 }
 
 // Alloc returns a new packet, all zero.
@@ -91,10 +103,10 @@ func (n *Network) Free(h Handle) { n.lanes[0].Free(h) }
 // Free returns a packet, as Network.Free does.
 func (x *Lane) Free(h Handle) {
 	p := x.n.packet(h)
-	if p.freed {
+	if p.Src < 0 {
 		panic(fmt.Sprintf("fabric: packet %d freed twice", h))
 	}
-	p.freed = true
+	p.Src = -1
 	x.live--
 	x.packets = append(x.packets, h)
 	if k := len(x.packets); k > 4*batch && len(x.n.lanes) > 1 {
@@ -118,15 +130,14 @@ func (n *Network) Live() int {
 
 // INT returns the per-hop records that a packet has collected, oldest first, or
 // nil if it has none. They are valid until the next call.
-func (n *Network) INT(h Handle) *telemetry.Stack { return n.lanes[0].INT(h) }
+func (n *Network) INT(h Handle, f *Frame) *telemetry.Stack { return n.lanes[0].INT(h, f) }
 
 // INT returns the records of a packet, as Network.INT does.
-func (x *Lane) INT(h Handle) *telemetry.Stack {
-	r := x.n.packet(h).records
-	if r == 0 {
+func (x *Lane) INT(h Handle, f *Frame) *telemetry.Stack {
+	if f.records == 0 {
 		return nil
 	}
-	return x.path(h, r)
+	return x.path(h, f.records)
 }
 
 // path returns the records that a packet has by what entry.tel says of them.
@@ -147,15 +158,9 @@ func (x *Lane) path(h Handle, tel uint8) *telemetry.Stack {
 // MoveINT moves the records of one packet to another, whose own are lost. A
 // receiver echoes records this way. If the second is of kind telemetry.PerHop, the
 // switches on its way append to them.
-func (n *Network) MoveINT(from, to Handle) {
-	f, t := n.packet(from), n.packet(to)
+func (n *Network) MoveINT(from Handle, f *Frame, to Handle, t *Frame) {
 	t.records, f.records = f.records, 0
-	if k := t.records & recordsMask >> recordsShift; k > 0 {
+	if k := t.Records(); k > 0 {
 		copy(n.slab.recordsOf(to)[:k], n.slab.recordsOf(from)[:k])
 	}
-}
-
-// Records is how many per-hop records a packet has.
-func (x *Lane) Records(h Handle) int {
-	return int(x.n.packet(h).records & recordsMask >> recordsShift)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 func TestHotStateFitsCacheLines(t *testing.T) {
-	if s := unsafe.Sizeof(Packet{}); s != 64 {
-		t.Errorf("a Packet takes %d bytes, not 64", s)
+	if s := unsafe.Sizeof(Packet{}); s != 32 {
+		t.Errorf("a Packet takes %d bytes, not 32", s)
 	}
 	if s := unsafe.Sizeof(entry{}); s != 24 {
 		t.Errorf("a packet in a queue takes %d bytes, not 24", s)
@@ -39,7 +39,7 @@ func TestSlab(t *testing.T) {
 	if a == 0 || b == 0 || a == b || n.Live() != 2 || int(max(a, b)) >= n.Slots() {
 		t.Fatalf("handles %d and %d, %d live, %d slots", a, b, n.Live(), n.Slots())
 	}
-	n.Packet(a).Size, n.Packet(a).User = 5, 6
+	n.Packet(a).Note, n.Packet(a).User = 5, 6
 	n.Free(a)
 	if c := n.Alloc(); c != a || *n.Packet(c) != (Packet{}) {
 		t.Errorf("after freeing %d, Alloc returns %d: %+v", a, c, *n.Packet(c))
@@ -57,7 +57,7 @@ func TestSlab(t *testing.T) {
 }
 
 func TestTransmitRefusesWhatCannotBe(t *testing.T) {
-	for name, p := range map[string]Packet{
+	for name, f := range map[string]Frame{
 		"size":        {Dst: 1},
 		"destination": {Size: 64, Dst: 2},
 		"negative":    {Size: 64, Dst: -1},
@@ -65,14 +65,13 @@ func TestTransmitRefusesWhatCannotBe(t *testing.T) {
 	} {
 		r := newRig(t, Star(2, gig(100, 0)), Default(), 1)
 		h := r.n.Alloc()
-		*r.n.Packet(h) = p
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Errorf("%s: no panic", name)
 				}
 			}()
-			r.n.Transmit(0, 0, h)
+			r.n.Transmit(0, 0, h, &f)
 		}()
 	}
 }
@@ -81,30 +80,23 @@ func TestMoveINT(t *testing.T) {
 	n := newRig(t, Star(2, gig(100, 0)), Default(), 1).n
 	x := n.Lane(0)
 	var hs []Handle
+	var frames []Frame
 	for i := range 3 * batch {
 		h := n.Alloc()
-		if n.INT(h) != nil {
-			t.Fatal("a new packet has records")
-		}
-		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop})
+		e := newEntry(h, &Frame{Telemetry: telemetry.PerHop})
 		x.record(units.Time(i), 0, &n.ports[0], &n.kinds[0], &e, int32(i))
-		x.arrived(e)
-		hs = append(hs, h)
+		hs, frames = append(hs, h), append(frames, e.frame())
 	}
-	ack := n.Alloc()
+	ack, back := n.Alloc(), Frame{}
 	for i, h := range hs {
-		n.MoveINT(h, ack)
-		if s := n.INT(ack); s == nil || s.N != 1 || s.Hops[0].QLen != units.Bytes(i) || n.INT(h) != nil {
+		n.MoveINT(h, &frames[i], ack, &back)
+		if s := n.INT(ack, &back); s == nil || s.N != 1 || s.Hops[0].QLen != units.Bytes(i) || n.INT(h, &frames[i]) != nil {
 			t.Fatalf("record %d is %+v after the move", i, s)
 		}
 		n.Free(h)
 	}
-	again := n.Alloc()
-	if n.INT(again) != nil {
-		t.Error("a new packet has the records of one that was freed")
-	}
-	n.MoveINT(again, ack) // a packet without records takes them away
-	if n.INT(ack) != nil {
+	n.MoveINT(n.Alloc(), new(Frame), ack, &back) // a packet without records takes them away
+	if n.INT(ack, &back) != nil {
 		t.Error("records survive a move of none")
 	}
 }
@@ -113,7 +105,7 @@ func TestEntryKeepsTimes(t *testing.T) {
 	const hour = 3600 * units.Second
 	for _, now := range []units.Time{0, units.Microsecond, hour, 5 * hour, 24 * hour, 2000 * hour} {
 		for _, after := range []units.Time{-2 * hour, -units.Microsecond, 0, 1, units.Second, 2 * hour} {
-			e := newEntry(7, &Packet{Size: 1500, Dst: 3, FlowHash: 0xfffffffe, Priority: 7, Flags: ECT | CE | EIN | Circuit, Telemetry: telemetry.PerHop, Hops: 255})
+			e := newEntry(7, &Frame{Size: 1500, Dst: 3, FlowHash: 0xfffffffe, Priority: 7, Flags: ECT | CE | EIN | Circuit, Telemetry: telemetry.PerHop, Hops: 255})
 			if now+after < 0 {
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 // Path appends to path the links that a packet of that hash takes from one host
 // to another, and returns it.
 func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
-	e := newEntry(0, &Packet{Dst: int32(dst), FlowHash: flowHash})
+	e := newEntry(0, &Frame{Dst: int32(dst), FlowHash: flowHash})
 	at := n.hosts[src].port
 	for {
 		in := &n.inlets[n.ports[at].peer]

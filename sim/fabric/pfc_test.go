@@ -12,7 +12,7 @@ import (
 func (r *rig) incast(packets int, size int32) {
 	for h := 1; h < r.topo.Hosts(); h++ {
 		for range packets {
-			r.send(0, Packet{Size: size, Src: int32(h)})
+			r.send(0, whole{Size: size, Src: int32(h)})
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestHeadroomIsEnough(t *testing.T) {
 		for src := 1; src < r.topo.Hosts(); src++ {
 			for range 60 {
 				// Both ways, so that pause frames have to wait.
-				p := Packet{Size: int32(cfg.MaxFrame), Src: int32(src), Priority: uint8(src % 2)}
+				p := whole{Size: int32(cfg.MaxFrame), Src: int32(src), Priority: uint8(src % 2)}
 				r.send(0, p)
 				p.Src, p.Dst = p.Dst, p.Src
 				r.send(0, p)
@@ -105,8 +105,8 @@ func TestHeadroomIsNeeded(t *testing.T) {
 		r.e.RunUntil(20 * units.Microsecond)
 		r.incast(500, 4352)
 		for range 500 { // the reverse link is taken, too
-			r.send(0, Packet{Size: 4352, Dst: 1, Priority: 1})
-			r.send(0, Packet{Size: 4352, Dst: 2, Priority: 1})
+			r.send(0, whole{Size: 4352, Dst: 1, Priority: 1})
+			r.send(0, whole{Size: 4352, Dst: 2, Priority: 1})
 		}
 		r.e.RunUntil(100 * units.Microsecond)
 		r.n.sendPause(r.e.Now(), 0, 0)
@@ -132,7 +132,7 @@ func TestDynamicXOFFIsLossless(t *testing.T) {
 	}
 	for src := range int32(60) {
 		for i := range int32(100) {
-			r.send(0, Packet{Size: 4096, Src: src, Dst: (src/20*20 + 1 + (src+i)%3) % 60})
+			r.send(0, whole{Size: 4096, Src: src, Dst: (src/20*20 + 1 + (src+i)%3) % 60})
 		}
 	}
 	r.run()
@@ -173,8 +173,8 @@ func TestPauseFramesTakeTheirTime(t *testing.T) {
 	// follows for 6.72 ns, and then needs 1 us to the switch, whose latency is
 	// not in its way.
 	const ns = units.Nanosecond
-	r.send(0, Packet{Size: 1480, Dst: 1})
-	r.send(0, Packet{Size: 1480, Dst: 1})
+	r.send(0, whole{Size: 1480, Dst: 1})
+	r.send(0, whole{Size: 1480, Dst: 1})
 	r.e.RunUntil(50 * ns)
 	r.n.sendPause(50*ns, 0, 0b101)
 	arrives := 120*ns + 6720 + 1000*ns
@@ -211,7 +211,7 @@ func TestPauseFrameGoesBeforeTheQueue(t *testing.T) {
 	// h1, h2 and h3 send to h0, which congests its port; h0 and h3 send to h1,
 	// so that the pause frame for h1 meets a queue.
 	for range 20 {
-		for _, p := range []Packet{{Src: 1}, {Src: 2}, {Src: 3}, {Src: 0, Dst: 1, Priority: 1}, {Src: 3, Dst: 1, Priority: 1}} {
+		for _, p := range []whole{{Src: 1}, {Src: 2}, {Src: 3}, {Src: 0, Dst: 1, Priority: 1}, {Src: 3, Dst: 1, Priority: 1}} {
 			p.Size = 1480
 			r.send(0, p)
 		}
@@ -247,7 +247,7 @@ func TestCongestionSpreadsAndEnds(t *testing.T) {
 	r := newRig(t, Chain(3, 4, l, l), losslessConfig(PFC{XOFF: 30 * units.KB}), 1)
 	for h := int32(1); h < 12; h++ {
 		for range 300 {
-			r.send(0, Packet{Size: 1000, Src: h})
+			r.send(0, whole{Size: 1000, Src: h})
 		}
 	}
 	r.run()

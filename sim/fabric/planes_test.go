@@ -66,15 +66,13 @@ func TestPlanes(t *testing.T) {
 			t.Errorf("%s: h5 and h6 are joined, or h6 and h11 are not", name)
 		}
 		h := n.Alloc()
-		p := n.Packet(h)
-		p.Size, p.Src, p.Dst = 1000, 5, 6
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Errorf("%s: a packet to another plane is sent", name)
 				}
 			}()
-			n.Transmit(0, 5, h)
+			n.Transmit(0, 5, h, &Frame{Size: 1000, Dst: 6})
 		}()
 	}
 }

@@ -203,8 +203,8 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e *entry, beh
 				if k.report != nil {
 					waited = k.report.delay(now, waited)
 				}
-				p := x.n.packet(e.handle())
-				p.MaxDelay = max(p.MaxDelay, waited)
+				p := x.n.slab.asideOf(e.handle())
+				p.maxDelay = max(p.maxDelay, waited)
 			}
 		case telemetry.PerHop:
 			x.record(now, at, l, k, e, behind)

@@ -86,7 +86,7 @@ func TestWorkConservation(t *testing.T) {
 					size, priority = 4096, 7 // all first ones arrive together and give the port enough to do
 				}
 				wire += units.Time(size+20) * 80
-				r.send(0, Packet{Size: size, Src: src, Priority: priority})
+				r.send(0, whole{Size: size, Src: src, Priority: priority})
 			}
 		}
 		r.run()
@@ -108,7 +108,7 @@ func backlog(t *testing.T, cfg Config, priorities []uint8, sizes []int32, packet
 	r := newRig(t, Star(len(priorities)+1, gig(100, 0)), cfg, 1)
 	for i, p := range priorities {
 		for range packets {
-			r.send(0, Packet{Size: sizes[i], Src: int32(i + 1), Priority: p})
+			r.send(0, whole{Size: sizes[i], Src: int32(i + 1), Priority: p})
 		}
 	}
 	r.run()
@@ -140,9 +140,9 @@ func TestDeficitRoundRobinSharesBytes(t *testing.T) {
 	r := newRig(t, Star(4, gig(100, 0)), cfg, 1)
 	for i := range weights {
 		for range 4_000_000 / int(sizes[i]) {
-			r.send(0, Packet{Size: sizes[i], Src: int32(i + 1), Priority: uint8(i)})
+			r.send(0, whole{Size: sizes[i], Src: int32(i + 1), Priority: uint8(i)})
 		}
-		r.send(0, Packet{Size: sizes[i], Src: int32(i + 1), Priority: 7}) // strict goes before all of them
+		r.send(0, whole{Size: sizes[i], Src: int32(i + 1), Priority: 7}) // strict goes before all of them
 	}
 	r.run()
 	var bytes [3]int
@@ -175,7 +175,7 @@ func TestRoundRobinSkipsThePaused(t *testing.T) {
 	r.n.sendPause(0, 0, 1<<0)
 	for i := range uint8(2) {
 		for range 5 {
-			r.send(units.Microsecond, Packet{Size: 1000, Src: int32(i) + 1, Priority: i})
+			r.send(units.Microsecond, whole{Size: 1000, Src: int32(i) + 1, Priority: i})
 		}
 	}
 	r.run()
@@ -207,7 +207,7 @@ func TestDynamicThresholds(t *testing.T) {
 		for i := range 2000 {
 			for s := range 4 * c.queues {
 				// Sources out of step: none finds its turn always free.
-				r.send(units.Time(i*s), Packet{Size: 1000, Src: int32(c.queues + s), Dst: int32(s % c.queues)})
+				r.send(units.Time(i*s), whole{Size: 1000, Src: int32(c.queues + s), Dst: int32(s % c.queues)})
 			}
 		}
 		r.e.RunUntil(150 * units.Microsecond)
@@ -232,8 +232,8 @@ func TestFaults(t *testing.T) {
 	cfg.Faults = []Fault{{"*", 1}, {"h0->tor0", 0.1}, {"tor0->h1", 0}}
 	r := newRig(t, Star(3, gig(100, 0)), cfg, 1)
 	for range 10000 {
-		r.send(0, Packet{Size: 100, Dst: 1})
-		r.send(0, Packet{Size: 100, Src: 1, Dst: 2})
+		r.send(0, whole{Size: 100, Dst: 1})
+		r.send(0, whole{Size: 100, Src: 1, Dst: 2})
 	}
 	r.run()
 	// 1000 expected, 30 standard deviation.

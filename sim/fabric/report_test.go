@@ -32,7 +32,7 @@ func TestReportedDelay(t *testing.T) {
 			for i, cfg := range []Config{exact, coarse} {
 				r := newRig(t, Star(5, gig(100, units.Microsecond)), cfg, 1)
 				for src := range int32(4) {
-					r.send(0, Packet{Size: 10000, Src: src + 1, Telemetry: telemetry.MaxDelay})
+					r.send(0, whole{Size: 10000, Src: src + 1, Telemetry: telemetry.MaxDelay})
 				}
 				r.run()
 				got[i] = r.nics[0].got
@@ -60,7 +60,7 @@ func TestReportedHops(t *testing.T) {
 	// 150 MB, which wraps txBytes, take 12 ms.
 	const packets = 37500
 	for i := range int32(packets) {
-		r.send(0, Packet{Size: 4000, Src: 1 + i%2, Telemetry: telemetry.PerHop})
+		r.send(0, whole{Size: 4000, Src: 1 + i%2, Telemetry: telemetry.PerHop})
 	}
 	r.run()
 	var last telemetry.Hop

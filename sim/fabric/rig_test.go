@@ -33,13 +33,34 @@ type nic struct {
 
 type send struct {
 	at units.Time
-	p  Packet
+	p  whole
+}
+
+// whole is what is set of a packet and its frame.
+type whole struct {
+	Size, Src, Dst int32
+	FlowHash       uint32
+	User           uint64
+	MaxDelay       units.Time
+	Priority, Hops uint8
+	Flags          Flags
+	Telemetry      telemetry.Kind
+}
+
+func (p *whole) parts() (Packet, Frame) {
+	return Packet{Src: p.Src, User: p.User}, Frame{
+		Size: p.Size, Dst: p.Dst, FlowHash: p.FlowHash, MaxDelay: p.MaxDelay, Priority: p.Priority, Hops: p.Hops, Flags: p.Flags, Telemetry: p.Telemetry,
+	}
+}
+
+func wholeOf(p *Packet, f *Frame) whole {
+	return whole{f.Size, p.Src, f.Dst, f.FlowHash, p.User, f.MaxDelay, f.Priority, f.Hops, f.Flags, f.Telemetry}
 }
 
 // arrival is a packet as it arrived.
 type arrival struct {
 	At units.Time
-	Packet
+	whole
 	Path []telemetry.Hop
 }
 
@@ -66,7 +87,7 @@ func newRig(t fataler, topo *Topology, cfg Config, seed uint64) *rig {
 
 // send queues a packet at p.Src, to go at a time or later. Packets of one source
 // and priority go in the order of these calls.
-func (r *rig) send(at units.Time, p Packet) {
+func (r *rig) send(at units.Time, p whole) {
 	c := r.nics[p.Src]
 	p.User = uint64(r.sent)
 	r.sent++
@@ -93,8 +114,9 @@ func (c *nic) Handle(ev des.Event) {
 		if q := c.out[i]; len(q) > 0 && q[0].at <= ev.At && c.paused&(1<<i) == 0 {
 			c.out[i] = q[1:]
 			h := c.r.n.Alloc()
-			*c.r.n.Packet(h) = q[0].p
-			c.free = c.r.n.Transmit(ev.At, c.host, h)
+			p, f := q[0].p.parts()
+			*c.r.n.Packet(h) = p
+			c.free = c.r.n.Transmit(ev.At, c.host, h, &f)
 			break
 		}
 	}
@@ -105,9 +127,9 @@ func (c *nic) Handle(ev des.Event) {
 	}
 }
 
-func (c *nic) Arrive(_ *Lane, now units.Time, h Handle) {
-	a := arrival{At: now, Packet: *c.r.n.Packet(h)}
-	if s := c.r.n.INT(h); s != nil {
+func (c *nic) Arrive(_ *Lane, now units.Time, h Handle, f *Frame) {
+	a := arrival{At: now, whole: wholeOf(c.r.n.Packet(h), f)}
+	if s := c.r.n.INT(h, f); s != nil {
 		a.Path = append(a.Path, s.Path()...)
 	}
 	c.got = append(c.got, a)
@@ -116,12 +138,12 @@ func (c *nic) Arrive(_ *Lane, now units.Time, h Handle) {
 
 func (c *nic) Pause(_ *Lane, now units.Time, paused uint8) {
 	c.paused = paused
-	c.pauses = append(c.pauses, arrival{At: now, Packet: Packet{Priority: paused}})
+	c.pauses = append(c.pauses, arrival{At: now, whole: whole{Priority: paused}})
 	c.kick(now)
 }
 
 // lone sends one packet and returns it as it arrived.
-func (r *rig) lone(t fataler, p Packet) arrival {
+func (r *rig) lone(t fataler, p whole) arrival {
 	t.Helper()
 	start := r.e.Now()
 	before := len(r.nics[p.Dst].got)
@@ -226,7 +248,7 @@ func drawTraffic(t *rapid.T, r *rig, packets int) {
 	for range packets {
 		src := rapid.IntRange(0, hosts-1).Draw(t, "src")
 		dst := (src + rapid.IntRange(1, hosts-1).Draw(t, "to")) % hosts
-		r.send(units.Time(rapid.IntRange(0, 5000).Draw(t, "at"))*units.Nanosecond, Packet{
+		r.send(units.Time(rapid.IntRange(0, 5000).Draw(t, "at"))*units.Nanosecond, whole{
 			Size:      int32(rapid.IntRange(64, 4096).Draw(t, "size")),
 			Src:       int32(src),
 			Dst:       int32(dst),

@@ -123,7 +123,7 @@ func trace(t *testing.T, seed uint64) (uint64, Totals) {
 	r := newRig(t, FatTree(4, 1, l, l, l), cfg, seed)
 	for src := range int32(16) {
 		for i := range int32(200) {
-			r.send(0, Packet{Size: 1000 + i, Src: src, Dst: (src + 1 + i%15) % 16, FlowHash: uint32(src*15 + i%15), Priority: uint8(i % 2), Flags: ECT})
+			r.send(0, whole{Size: 1000 + i, Src: src, Dst: (src + 1 + i%15) % 16, FlowHash: uint32(src*15 + i%15), Priority: uint8(i % 2), Flags: ECT})
 		}
 	}
 	r.run()
@@ -163,7 +163,7 @@ func TestOrderOfCallsDoesNotMatter(t *testing.T) {
 			r := newRig(t, Star(6, gig(100, 0)), Default(), 1)
 			for _, src := range order {
 				for i := range 5 {
-					r.send(0, Packet{Size: 500, Src: int32(src), Dst: int32((src + 1 + i) % 6)})
+					r.send(0, whole{Size: 500, Src: int32(src), Dst: int32((src + 1 + i) % 6)})
 				}
 			}
 			r.run()

@@ -15,6 +15,7 @@ import (
 type slab struct {
 	packets [maxBlocks]*[blockPackets]Packet
 	records [maxBlocks]atomic.Pointer[[blockPackets]records]
+	asides  [maxBlocks]atomic.Pointer[[blockPackets]aside]
 	chunks  [maxBlocks]*[blockChunks]chunk
 
 	mu         sync.Mutex
@@ -26,6 +27,7 @@ type slab struct {
 	// Blocks that are not yet in use.
 	packetBlocks [][blockPackets]Packet
 	recordBlocks [][blockPackets]records
+	asideBlocks  [][blockPackets]aside
 	chunkBlocks  [][blockChunks]chunk
 }
 
@@ -74,19 +76,28 @@ func (n *Network) packet(h Handle) *Packet {
 func (s *slab) recordsOf(h Handle) *records {
 	b := s.records[h>>blockShift].Load()
 	if b == nil {
-		b = s.moreRecords(h)
+		b = more(s, &s.records, &s.recordBlocks, h)
 	}
 	return &b[h&(blockPackets-1)]
 }
 
-func (s *slab) moreRecords(h Handle) *[blockPackets]records {
+func (s *slab) asideOf(h Handle) *aside {
+	b := s.asides[h>>blockShift].Load()
+	if b == nil {
+		b = more(s, &s.asides, &s.asideBlocks, h)
+	}
+	return &b[h&(blockPackets-1)]
+}
+
+// more makes the block of what is kept beside a packet.
+func more[T any](s *slab, blocks *[maxBlocks]atomic.Pointer[[blockPackets]T], left *[][blockPackets]T, h Handle) *[blockPackets]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &s.records[h>>blockShift]
+	p := &blocks[h>>blockShift]
 	if p.Load() == nil {
-		s.recordBlocks = spare(s.recordBlocks, uint32(h>>blockShift))
-		p.Store(&s.recordBlocks[0])
-		s.recordBlocks = s.recordBlocks[1:]
+		*left = spare(*left, uint32(h>>blockShift))
+		p.Store(&(*left)[0])
+		*left = (*left)[1:]
 	}
 	return p.Load()
 }

@@ -102,15 +102,15 @@ func (r *reportedRates) number(rate units.Rate) int {
 func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behind int32, waited units.Time) {
 	n := x.n
 	prio := e.prio()
-	p := n.packet(e.handle())
+	p := n.slab.asideOf(e.handle())
 	tel := e.tel()
 	d := &x.departure
 	*d = Departure{
 		Now: now, Waited: waited,
 		In: n.inlets[n.nodes[n.inlets[at].node].first+e.in()].link, Port: n.linkOf(at), Rate: k.rate, TxBytes: units.Bytes(l.txBytes), Priority: uint8(prio),
 		Behind: units.Bytes(behind), BehindPackets: int(n.queues[at*n.prios+prio].count),
-		Packet: e.handle(), Src: p.Src, Dst: int32(e.dst()), FlowHash: e.hash(), Size: units.Bytes(e.size()),
-		Telemetry: telemetry.Kind(tel & kindMask), Hops: e.hops(), Flags: e.flags(), MaxDelay: p.MaxDelay,
+		Packet: e.handle(), Src: n.packet(e.handle()).Src, Dst: int32(e.dst()), FlowHash: e.hash(), Size: units.Bytes(e.size()),
+		Telemetry: telemetry.Kind(tel & kindMask), Hops: e.hops(), Flags: e.flags(), MaxDelay: p.maxDelay,
 	}
 	records := int(tel & recordsMask >> recordsShift)
 	d.Path = x.path(e.handle(), tel)
@@ -133,7 +133,7 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 		n.coldQueue(at, prio).marks++
 	}
 	e.name = e.name&^(flagsMask<<flagsShift) | uint64(d.Flags&flagsMask)<<flagsShift
-	p.MaxDelay = d.MaxDelay
+	p.maxDelay = d.MaxDelay
 	switch {
 	case d.Recorded && records < telemetry.MaxHops:
 		r := &n.slab.recordsOf(e.handle())[records&7]
@@ -164,6 +164,6 @@ func (n *Network) rateOf(kind uint32) units.Rate {
 
 // notePlace keeps what a packet found in its queue, for a stage.
 func (n *Network) notePlace(h Handle, q *queue) {
-	p := n.packet(h)
+	p := n.slab.asideOf(h)
 	p.ahead, p.aheadPackets = q.bytes, uint16(min(q.count, math.MaxUint16))
 }

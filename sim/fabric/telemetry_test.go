@@ -19,9 +19,9 @@ import (
 func TestPerHopRecordsByHand(t *testing.T) {
 	r := newRig(t, Star(4, gig(100, units.Microsecond)), Default(), 1)
 	for src := range int32(3) {
-		r.send(0, Packet{Size: 1000, Src: src + 1, Telemetry: telemetry.PerHop})
+		r.send(0, whole{Size: 1000, Src: src + 1, Telemetry: telemetry.PerHop})
 	}
-	r.send(0, Packet{Size: 500, Src: 1, Telemetry: telemetry.PerHop})
+	r.send(0, whole{Size: 500, Src: 1, Telemetry: telemetry.PerHop})
 	r.run()
 	want := []struct {
 		src  int32
@@ -49,10 +49,10 @@ func TestMaxDelayByHand(t *testing.T) {
 		cfg.Switch.INT = on
 		r := newRig(t, Star(4, gig(100, units.Microsecond)), cfg, 1)
 		for src := range int32(3) {
-			r.send(0, Packet{Size: 1000, Src: src + 1, Telemetry: telemetry.MaxDelay})
+			r.send(0, whole{Size: 1000, Src: src + 1, Telemetry: telemetry.MaxDelay})
 		}
-		r.send(0, Packet{Size: 500, Src: 1, Telemetry: telemetry.MaxDelay})
-		r.send(0, Packet{Size: 500, Src: 2})
+		r.send(0, whole{Size: 500, Src: 1, Telemetry: telemetry.MaxDelay})
+		r.send(0, whole{Size: 500, Src: 2})
 		r.run()
 		// The fourth enters at 1723.2 ns and leaves at 1681.6 + 3 * 81.6; the
 		// fifth asks for nothing.
@@ -72,15 +72,15 @@ func TestMaxDelayByHand(t *testing.T) {
 func TestMaxDelayIsTheLargestOfThePath(t *testing.T) {
 	l := gig(100, 0)
 	r := newRig(t, Chain(3, 6, l, l), Default(), 1)
-	probe := Packet{Size: 1000, Src: 0, Dst: 12, Telemetry: telemetry.MaxDelay, User: 1}
+	probe := whole{Size: 1000, Src: 0, Dst: 12, Telemetry: telemetry.MaxDelay, User: 1}
 	for src := range int32(4) { // congest tor0->tor1, probe last
-		r.send(0, Packet{Size: 1000, Src: 5 - src, Dst: 13})
+		r.send(0, whole{Size: 1000, Src: 5 - src, Dst: 13})
 	}
-	r.send(0, Packet{Size: 1000, Src: 0, Dst: 13})
+	r.send(0, whole{Size: 1000, Src: 0, Dst: 13})
 	r.send(0, probe)
 	for src := range int32(3) { // and tor2->h12
 		for range 10 {
-			r.send(0, Packet{Size: 1000, Src: 14 + src, Dst: 12})
+			r.send(0, whole{Size: 1000, Src: 14 + src, Dst: 12})
 		}
 	}
 	r.run()
@@ -101,7 +101,7 @@ func TestMaxDelayIsTheLargestOfThePath(t *testing.T) {
 func TestRecordsOverflow(t *testing.T) {
 	l := gig(100, 0)
 	r := newRig(t, Chain(11, 1, l, l), Default(), 1)
-	a := r.lone(t, Packet{Size: 1000, Dst: 10, Telemetry: telemetry.PerHop})
+	a := r.lone(t, whole{Size: 1000, Dst: 10, Telemetry: telemetry.PerHop})
 	if len(a.Path) != telemetry.MaxHops || a.Hops != 11 || a.Size != 1000+telemetry.MaxHops*telemetry.PerHopBytes {
 		t.Errorf("%d records, %d hops, %d bytes", len(a.Path), a.Hops, a.Size)
 	}
@@ -118,7 +118,7 @@ func TestTelemetryBySwitch(t *testing.T) {
 	plain.INT = false
 	cfg.Switches = map[string]SwitchConfig{"tor1": plain}
 	r := newRig(t, Chain(3, 1, l, l), cfg, 1)
-	a := r.lone(t, Packet{Size: 1000, Dst: 2, Telemetry: telemetry.PerHop})
+	a := r.lone(t, whole{Size: 1000, Dst: 2, Telemetry: telemetry.PerHop})
 	if len(a.Path) != 2 || a.Hops != 3 || a.Size != 1016 {
 		t.Errorf("%d records from %d switches, %d bytes", len(a.Path), a.Hops, a.Size)
 	}
@@ -129,9 +129,8 @@ func TestEchoedRecordsGrow(t *testing.T) {
 	r := newRig(t, Star(2, gig(100, 0)), Default(), 1)
 	n := r.n
 	data := n.Alloc()
-	*n.Packet(data) = Packet{Size: 1000, Dst: 1, Telemetry: telemetry.PerHop}
 	n.Attach(1, turn{n})
-	n.Transmit(0, 0, data)
+	n.Transmit(0, 0, data, &Frame{Size: 1000, Dst: 1, Telemetry: telemetry.PerHop})
 	r.run()
 	if got := r.nics[0].got; len(got) != 1 || len(got[0].Path) != 2 || got[0].Path[0].Time >= got[0].Path[1].Time {
 		t.Errorf("%+v", got)
@@ -142,12 +141,12 @@ func TestEchoedRecordsGrow(t *testing.T) {
 type turn struct{ n *Network }
 
 func (e turn) Pause(*Lane, units.Time, uint8) {}
-func (e turn) Arrive(_ *Lane, now units.Time, h Handle) {
+func (e turn) Arrive(_ *Lane, now units.Time, h Handle, f *Frame) {
 	ack := e.n.Alloc()
-	*e.n.Packet(ack) = Packet{Size: 64, Src: 1, Telemetry: telemetry.PerHop}
-	e.n.MoveINT(h, ack)
+	back := Frame{Size: 64, Telemetry: telemetry.PerHop}
+	e.n.MoveINT(h, f, ack, &back)
 	e.n.Free(h)
-	e.n.Transmit(now, 1, ack)
+	e.n.Transmit(now, 1, ack, &back)
 }
 
 // ecnRig sends 8:1 with per-hop records, so that each packet tells the queue it
@@ -156,7 +155,7 @@ func ecnRig(t *testing.T, cfg Config, rate units.Rate, flags Flags) []arrival {
 	r := newRig(t, Star(9, gig(rate, units.Microsecond)), cfg, 1)
 	for src := 1; src < 9; src++ {
 		for range 400 {
-			r.send(0, Packet{Size: 1000, Src: int32(src), Flags: flags, Telemetry: telemetry.PerHop})
+			r.send(0, whole{Size: 1000, Src: int32(src), Flags: flags, Telemetry: telemetry.PerHop})
 		}
 	}
 	r.run()

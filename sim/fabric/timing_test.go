@@ -26,7 +26,7 @@ func TestIdlePathTakesTheClosedForm(t *testing.T) {
 		{"host to host", backToBack(slow), 1, 1020*320 + 1500_000},
 	} {
 		r := newRig(t, c.topo, Default(), 1)
-		if a := r.lone(t, Packet{Size: 1000, Dst: c.dst}); a.At != c.want {
+		if a := r.lone(t, whole{Size: 1000, Dst: c.dst}); a.At != c.want {
 			t.Errorf("%s: %v, want %v", c.name, a.At, c.want)
 		}
 		if d := r.n.BaseDelay(0, int(c.dst), 1000); d != c.want {
@@ -41,7 +41,7 @@ func TestIdlePathTakesTheClosedForm(t *testing.T) {
 func TestBackToBackPacketsKeepTheWireBusy(t *testing.T) {
 	r := newRig(t, Star(2, gig(100, units.Microsecond)), Default(), 1)
 	for range 10 {
-		r.send(0, Packet{Size: 1480, Dst: 1}) // 120 ns with framing
+		r.send(0, whole{Size: 1480, Dst: 1}) // 120 ns with framing
 	}
 	r.run()
 	for i, a := range r.nics[1].got {
@@ -62,7 +62,7 @@ func TestBusyCountsWhatHasLeft(t *testing.T) {
 	r := newRig(t, Star(2, gig(100, units.Microsecond)), Default(), 1)
 	up := r.n.Port(r.link(t, "h0->tor0"))
 	for range 3 {
-		r.send(100*units.Nanosecond, Packet{Size: 1480, Dst: 1}) // 120 ns with framing
+		r.send(100*units.Nanosecond, whole{Size: 1480, Dst: 1}) // 120 ns with framing
 	}
 	for _, c := range []struct{ at, busy units.Time }{{50, 0}, {100, 0}, {130, 30}, {220, 120}, {221, 121}, {460, 360}, {900, 360}} {
 		r.e.RunUntil(c.at * units.Nanosecond)
@@ -78,7 +78,7 @@ func TestLongLinks(t *testing.T) {
 	r := newRig(t, backToBack(gig(100, 30*ms)), Default(), 1)
 	times := []units.Time{0, 0, 4 * ms, 9 * ms, 9*ms + 1, 29 * ms, 60 * ms}
 	for _, at := range times {
-		r.send(at, Packet{Size: 105, Dst: 1}) // 10 ns with framing
+		r.send(at, whole{Size: 105, Dst: 1}) // 10 ns with framing
 	}
 	r.run()
 	want := []units.Time{10, 20, 4_000_010, 9_000_010, 9_000_020, 29_000_010, 60_000_010}
@@ -95,7 +95,7 @@ func TestRemaindersAddUp(t *testing.T) {
 	const rate = 56*units.Gbps + 1
 	r := newRig(t, backToBack(Link{Rate: rate}), Default(), 1)
 	for range 1000 {
-		r.send(0, Packet{Size: 1001, Dst: 1})
+		r.send(0, whole{Size: 1001, Dst: 1})
 	}
 	r.run()
 	got := r.nics[1].got
@@ -150,7 +150,7 @@ func TestBaseDelaysOnRandomGraphs(t *testing.T) {
 		for _, l := range path {
 			want += crossing(r.topo, l, size)
 		}
-		a := r.lone(t, Packet{Size: int32(size), Dst: 1, FlowHash: hash})
+		a := r.lone(t, whole{Size: int32(size), Dst: 1, FlowHash: hash})
 		if a.At != want || want > delay[0][1] {
 			t.Fatalf("a packet takes %v, its path %v, the slowest path %v", a.At, want, delay[0][1])
 		}

@@ -30,7 +30,7 @@ type host struct {
 	src    des.Source
 	id     des.NodeID
 	host   int
-	burst  []fabric.Packet
+	burst  []fabric.Frame
 	got    *[]arrival
 }
 
@@ -39,17 +39,17 @@ func (h *host) Handle(ev des.Event) {
 		return
 	}
 	p := h.net.Alloc()
-	*h.net.Packet(p) = h.burst[0]
+	h.net.Packet(p).Src = int32(h.host)
+	f := h.burst[0]
 	h.burst = h.burst[1:]
-	h.engine.Schedule(h.net.Transmit(ev.At, h.host, p), &h.src, h.id, 0, 0)
+	h.engine.Schedule(h.net.Transmit(ev.At, h.host, p, &f), &h.src, h.id, 0, 0)
 }
 
 func (h *host) Pause(*fabric.Lane, units.Time, uint8) {}
 
-func (h *host) Arrive(_ *fabric.Lane, now units.Time, p fabric.Handle) {
-	x := h.net.Packet(p)
-	a := arrival{at: now, src: x.Src, size: x.Size, flags: x.Flags, maxDelay: x.MaxDelay}
-	if s := h.net.INT(p); s != nil {
+func (h *host) Arrive(_ *fabric.Lane, now units.Time, p fabric.Handle, x *fabric.Frame) {
+	a := arrival{at: now, src: h.net.Packet(p).Src, size: x.Size, flags: x.Flags, maxDelay: x.MaxDelay}
+	if s := h.net.INT(p, x); s != nil {
 		a.path = *s
 	}
 	*h.got = append(*h.got, a)
@@ -92,8 +92,8 @@ func run(t testing.TB, switches int, cfg fabric.Config, kind telemetry.Kind, sta
 			if i >= 16 {
 				break
 			}
-			h.burst = append(h.burst, fabric.Packet{
-				Size: 1000 + int32(random.Float64()*3000), Src: int32(i), Dst: dst, FlowHash: uint32(i), Flags: fabric.ECT, Telemetry: kind,
+			h.burst = append(h.burst, fabric.Frame{
+				Size: 1000 + int32(random.Float64()*3000), Dst: dst, FlowHash: uint32(i), Flags: fabric.ECT, Telemetry: kind,
 			})
 		}
 		e.Schedule(units.Time(random.Float64()*float64(20*units.Microsecond)), &h.src, h.id, 0, 0)

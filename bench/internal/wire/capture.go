@@ -143,15 +143,15 @@ func (x *lane) build(p *nicmodel.Sent) []byte {
 	n += roce.PutPad(b[n:], t.Pad)
 	n += roce.ICRCBytes
 	ipLen := n - roce.EthernetBytes
-	eth := roce.EthernetFields{Dst: mac(p.Packet.Dst), Src: mac(p.Packet.Src), EtherType: roce.EtherTypeIPv4}
+	eth := roce.EthernetFields{Dst: mac(p.Frame.Dst), Src: mac(p.Src), EtherType: roce.EtherTypeIPv4}
 	eth.Put(b)
-	tos := p.Packet.Priority << 5
-	if p.Packet.Flags&fabric.ECT != 0 {
+	tos := p.Frame.Priority << 5
+	if p.Frame.Flags&fabric.ECT != 0 {
 		tos |= roce.ECNECT0
 	}
-	ip := roce.IPv4Fields{TOS: tos, TotalLen: ipLen, TTL: 64, DontFragment: true, Src: addr(p.Packet.Src), Dst: addr(p.Packet.Dst)}
+	ip := roce.IPv4Fields{TOS: tos, TotalLen: ipLen, TTL: 64, DontFragment: true, Src: addr(p.Src), Dst: addr(p.Frame.Dst)}
 	ip.Put(b[roce.EthernetBytes:])
-	udp := roce.UDPFields{SrcPort: 0xc000 | uint16(p.Packet.FlowHash&0x3fff), DstPort: roce.Port, Len: ipLen - roce.IPv4Bytes}
+	udp := roce.UDPFields{SrcPort: 0xc000 | uint16(p.Frame.FlowHash&0x3fff), DstPort: roce.Port, Len: ipLen - roce.IPv4Bytes}
 	udp.Put(b[roce.EthernetBytes+roce.IPv4Bytes:])
 	roce.PutICRC(b[roce.EthernetBytes:n])
 	return b[:n]
