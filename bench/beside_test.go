@@ -80,6 +80,8 @@ func TestUndividedIsSaid(t *testing.T) {
 		{"staged", "nic.ports=2", ""},
 		{"staged", "systems=[{engine: ideal}]", ""},
 		{"reduced", "topology.host_delay=0s", "a link without delay"},
+		{"staged", "topology.host_delay=100ns", "little in a window: all hosts send 2.4 full packets in 100ns"},
+		{"reduced", "topology.host_delay=100ns", "little in a window"},
 		{"reduced", "fabric.pfc.watchdog=1ms", ""},
 		{"reduced", "systems=[{engine: ideal}]", ""},
 	} {

@@ -52,7 +52,7 @@ func runsAgree(t *testing.T, s *scenario.Scenario) (divided int) {
 	t.Helper()
 	run := func(workers int) string {
 		var out []byte
-		opt := Options{Workers: workers}
+		opt := Options{Workers: workers, smallWindows: true}
 		opt.Flows = func(r *results.FlowRecord) error {
 			b, err := json.Marshal(r)
 			out = append(append(out, b...), '\n')

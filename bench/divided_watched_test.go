@@ -29,7 +29,7 @@ func TestDividedWatched(t *testing.T) {
 		run := func(workers int) string {
 			var packets, trace, vcd bytes.Buffer
 			filter := nictrace.Filter{From: 20 * units.Microsecond, To: units.Second}
-			opt := Options{Workers: workers, Packets: &packets, NICTrace: nictrace.NewTrace(&trace, filter), NICVCD: nictrace.NewVCD(&vcd, filter)}
+			opt := Options{Workers: workers, smallWindows: true, Packets: &packets, NICTrace: nictrace.NewTrace(&trace, filter), NICVCD: nictrace.NewVCD(&vcd, filter)}
 			r, err := Run(s, opt)
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func seen(t *testing.T, s *scenario.Scenario, workers int) (string, *results.Result) {
 	t.Helper()
 	var out []byte
-	opt := Options{Workers: workers}
+	opt := Options{Workers: workers, smallWindows: true}
 	opt.Flows = func(r *results.FlowRecord) error {
 		b, err := json.Marshal(r)
 		out = append(append(out, b...), '\n')

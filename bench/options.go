@@ -49,6 +49,8 @@ type Options struct {
 	// Memory is what the systems that run at once may take; 0 is no limit. One always
 	// runs: scenario.LoadWithin refuses what does not fit.
 	Memory units.Bytes
+	// smallWindows divides also where windows have too little in them to be worth it.
+	smallWindows bool
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -74,7 +75,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	if err != nil {
 		return refuse(err)
 	}
-	why := undivided(s, sys)
+	why := undivided(s, sys, opt)
 	if why != nil {
 		workers, why = 0, errIf(workers > 0, why)
 	}
@@ -144,16 +145,39 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	return out, sim.end, nil
 }
 
-// undivided says what of a system's run can't be done in windows, beside what its network
+// undivided says why a system's run is not done in windows, beside what of its network
 // can't, or nil.
-func undivided(s *scenario.Scenario, sys *scenario.System) error {
-	switch {
-	case sys.Reduced():
-		return nil
-	case len(s.Programs) > 0:
+func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options) error {
+	if len(s.Programs) > 0 && !sys.Reduced() {
 		return errors.New("programs, which run one at a time")
 	}
+	if opt.smallWindows {
+		return nil
+	}
+	window, packets := mostPerWindow(s.Graph(), sys.NIC.MTU)
+	if window > 0 && packets < fewestPerWindow {
+		return fmt.Errorf("little in a window: all hosts send %.2g full packets in %v, and one event after the other is faster", packets, window)
+	}
 	return nil
+}
+
+// fewestPerWindow is how many packets of full size all hosts' links have to carry in a
+// window for it to be worth its own cost. With 3 and 7 packets (timely-fig11, timely-table1)
+// windows took 1.23 times the CPU time, with 6 (nic-pcie) 1.06 times, and from 12 on (nic-loss,
+// plb, nic-qps, storage) 0.97 to 1.08 times.
+const fewestPerWindow = 8
+
+// mostPerWindow returns how long a network's windows are, and how many packets with a
+// payload of the MTU its hosts could send in one.
+func mostPerWindow(topo *fabric.Topology, mtu units.Bytes) (window units.Time, packets float64) {
+	window = units.Never
+	for l := range topo.Links() {
+		window = min(window, topo.Link(fabric.LinkID(l)).Delay)
+	}
+	for h := range topo.Hosts() {
+		packets += float64(window) / float64(topo.Link(topo.HostLink(h)).Rate.Serialize(mtu))
+	}
+	return window, packets
 }
 
 func errIf(cond bool, err error) error {

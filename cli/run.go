@@ -100,7 +100,7 @@ does if the disk is full.`,
 	f.trace.add(cmd)
 	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run systems beside each other, and networks that can be divided, on so many cores")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks could not be divided among workers")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks were not divided among workers")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	flags.Lookup("workers").DefValue = "the cores"
 	return cmd
