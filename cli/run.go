@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -206,8 +205,17 @@ const manyLinks = 1 << 18
 // sparing collects garbage earlier, unless GOGC is set, where a network is large: its tables
 // stay, so that a heap of twice their size would be mostly what building them left behind.
 func sparing(scenarios []*scenario.Scenario) {
-	large := slices.ContainsFunc(scenarios, func(s *scenario.Scenario) bool { return s.Graph().Links() >= manyLinks })
-	if _, set := os.LookupEnv("GOGC"); large && !set {
+	links := 0
+	for _, s := range scenarios {
+		links = max(links, s.Graph().Links())
+	}
+	if _, set := os.LookupEnv("GOGC"); set {
+		return
+	}
+	switch {
+	case links >= 4*manyLinks:
+		debug.SetGCPercent(20)
+	case links >= manyLinks:
 		debug.SetGCPercent(40)
 	}
 }
