@@ -59,7 +59,15 @@ func runHTSim(dir string, opt options, ours *result) (*result, error) {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	log := filepath.Join(tmp, "log")
-	common := []string{"-nodes", fmt.Sprint(ours.Hosts), "-tm", opt.File, "-linkspeed", "100000", "-mtu", fmt.Sprint(opt.MTU), "-q", "60000", "-end", "60000", "-o", log}
+	// It writes files of its own where it runs.
+	file, err := filepath.Abs(opt.File)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	common := []string{"-nodes", fmt.Sprint(ours.Hosts), "-tm", file, "-linkspeed", "100000", "-mtu", fmt.Sprint(opt.MTU), "-q", "60000", "-end", "60000", "-o", log}
 	program := map[string]string{"none": "htsim_roce", "hpcc": "htsim_hpcc", "swift": "htsim_swift"}[opt.Engine]
 	switch program {
 	case "":
@@ -87,6 +95,7 @@ func runHTSim(dir string, opt options, ours *result) (*result, error) {
 	var start time.Time
 	for try := 1; ; try++ {
 		c = exec.Command(filepath.Join(dir, program), common...)
+		c.Dir = tmp
 		start = time.Now()
 		err := c.Run()
 		if err == nil {
