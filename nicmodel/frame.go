@@ -38,7 +38,7 @@ func NewFrames(net *fabric.Network) *Frames {
 
 type frame struct {
 	desc           rc.Descriptor
-	wire           fabric.Frame
+	wire           fabric.Frame // to be sent, or as it arrived
 	srcQPN, dstQPN uint32
 	qkey           uint32 // of a datagram
 	resets         uint8  // of the queue pair when it was built

@@ -52,11 +52,11 @@ const (
 	overflowBit  = 1 << 6
 )
 
-func newEntry(h Handle, p *Frame) entry {
+func newEntry(h Handle, f *Frame) entry {
 	return entry{
-		when: uint64(uint8(p.Telemetry)&kindMask|p.records) | uint64(p.Priority)<<prioShift,
-		name: uint64(h) | uint64(p.Flags&flagsMask)<<flagsShift | uint64(uint32(p.Size))<<sizeShift,
-		to:   uint64(uint32(p.Dst)) | uint64(p.FlowHash)<<hashShift | uint64(p.Hops)<<hopsShift,
+		when: uint64(uint8(f.Telemetry)&kindMask|f.records) | uint64(f.Priority)<<prioShift,
+		name: uint64(h) | uint64(f.Flags&flagsMask)<<flagsShift | uint64(uint32(f.Size))<<sizeShift,
+		to:   uint64(uint32(f.Dst)) | uint64(f.FlowHash)<<hashShift | uint64(f.Hops)<<hopsShift,
 	}
 }
 

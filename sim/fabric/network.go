@@ -496,7 +496,7 @@ func (n *Network) LineRate(host int) units.Rate {
 // network from then on.
 //
 // If the wire is still taken, by a packet or a pause frame of the host's own, the
-// packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
+// packet follows, whatever its priority. Transmit does not keep f. It panics if its fields can't be: a Size of 0 or
 // less or beyond 64 KiB, a Dst that is no host or of another plane, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle, f *Frame) (free units.Time) {
 	return n.lanes[0].Transmit(now, host, h, f)
