@@ -14,8 +14,8 @@ func (n *nic) Foresee() {
 // ForeseeMore implements fabric.Foresight. Of several flows it is mostly the one
 // that is in line that is next.
 func (n *nic) ForeseeMore() {
-	if len(n.due) > 0 {
-		s := &n.senders[n.due[0].sender]
+	if len(n.due.requests) > 0 {
+		s := &n.senders[n.due.requests[0].sender]
 		prefetch.Lines(unsafe.Pointer(s), unsafe.Sizeof(*s))
 	}
 	if len(n.receivers) > 0 {

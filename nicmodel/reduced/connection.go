@@ -153,8 +153,8 @@ func (n *nic) received(l *lane, now units.Time, r *receiver, c *rc.RecvCompletio
 // Config.Priority.
 func (n *nic) mix() {
 	if n.classes == nil {
-		n.classes = new(classQueues)
-		n.classes[n.fleet.cfg.Priority&7], n.due = n.due, nil
+		n.classes = new(classTurns)
+		n.classes[n.fleet.cfg.Priority&7], n.due = n.due, turns{}
 	}
 }
 

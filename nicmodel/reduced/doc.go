@@ -20,7 +20,8 @@
 // message, because several are posted ahead.
 //
 // The host's wire carries acknowledgements first and, between them, the flow that
-// has been due longest: flows that are not paced take turns. A data frame is chosen
+// has been due longest: flows that are not paced take turns, and READ responses as a whole
+// take turns with requests. A data frame is chosen
 // when the one before has left, and follows the acknowledgements that were queued
 // meanwhile. Pacing and window are those of nicmodel: a rate at or above the line
 // rate means no pacing. A flow may always have one packet outstanding, unless its

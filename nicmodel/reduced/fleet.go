@@ -155,7 +155,7 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 		n := &f.nics[host]
 		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never, recvAt: units.Never}
 		if cfg.Classes {
-			n.classes = new(classQueues)
+			n.classes = new(classTurns)
 		}
 		if cfg.Receiver != nil {
 			var err error
@@ -384,7 +384,6 @@ func (f *Fleet) connect(now units.Time, flow *Flow) (*sender, Ref, error) {
 		responder, to := f.newEnd(now, flow, flow.Src, flow.Dst)
 		s, from := f.newEnd(now, flow, flow.Dst, flow.Src)
 		responder.qp, responder.answers, responder.peer, responder.ackPriority = rx, true, from, flow.Congestion.AckPriority
-		f.nics[flow.Src].responders++
 		if f.cfg.Fetch != nil {
 			responder.fetch = f.cfg.Fetch(int(min(flow.Message, f.cfg.MTU)))
 		}

@@ -22,11 +22,11 @@ type nic struct {
 	paused   uint8
 	cuts     uint64 // how often engines lowered a rate or a window
 
-	due           queue        // senders with a packet that transport and window let go
-	classes       *classQueues // instead of due, by priority, where flows have several
+	due           turns       // senders with a packet that transport and window let go
+	classes       *classTurns // instead of due, by priority, where flows have several
+	answers       bool        // whose turn it is: see turns
 	order         uint32
 	senders       []sender
-	responders    int // of senders
 	receivers     []receiver
 	freeSenders   []uint32 // slots
 	freeReceivers []uint32
@@ -45,7 +45,7 @@ type held struct {
 	frame  fabric.Frame
 }
 
-type classQueues [fabric.MaxPriorities]queue
+type classTurns [fabric.MaxPriorities]turns
 
 // start is a sender that is to begin, or a message of a connection that the NIC will
 // know of.
@@ -193,7 +193,6 @@ func (n *nic) close(now units.Time) {
 		if n.closing[k].responder {
 			n.remove(i)
 			n.senders[i] = sender{gen: n.senders[i].gen}
-			n.responders--
 			n.freeSenders = append(n.freeSenders, i)
 			continue
 		}
@@ -239,44 +238,37 @@ func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, f *fabric.Frame
 // turn gives the wire to the flow that is due, or sets the alarm for when it can
 // be given to one.
 func (n *nic) turn(l *lane, now units.Time) {
-	if n.classes != nil {
-		n.turnByClass(l, now)
-		return
-	}
-	for len(n.due) > 0 {
-		if n.paused&(1<<(n.fleet.cfg.Priority&7)) != 0 {
-			return // Pause comes again
-		}
-		first := &n.due[0]
-		if at := max(first.at, n.dataFree); at > now {
-			if at < n.wireAt {
-				n.wireAt = at
-				n.schedule(at, evWire)
-			}
-			return
-		}
-		n.send(l, now, first.sender, &n.senders[first.sender])
-	}
-}
-
-// turnByClass is turn where engines choose priorities: the most urgent that is due
-// goes first.
-func (n *nic) turnByClass(l *lane, now units.Time) {
 	next := units.Never
-	for p := fabric.MaxPriorities - 1; p >= 0; p-- {
-		q := &n.classes[p]
-		for len(*q) > 0 && n.paused&(1<<p) == 0 {
-			first := &(*q)[0]
-			if at := max(first.at, n.dataFree); at > now {
-				next = min(next, at)
-				break
+	if n.classes == nil {
+		if n.paused&(1<<(n.fleet.cfg.Priority&7)) == 0 {
+			next = n.turnOf(l, now, &n.due)
+		}
+	} else {
+		// Engines choose priorities: the most urgent that is due goes first.
+		for p := fabric.MaxPriorities - 1; p >= 0; p-- {
+			if n.paused&(1<<p) == 0 { // or Pause comes again
+				next = min(next, n.turnOf(l, now, &n.classes[p]))
 			}
-			n.send(l, now, first.sender, &n.senders[first.sender])
 		}
 	}
 	if next < n.wireAt {
 		n.wireAt = next
 		n.schedule(next, evWire)
+	}
+}
+
+// turnOf has those in a line send that may, and returns when the next may.
+func (n *nic) turnOf(l *lane, now units.Time, of *turns) units.Time {
+	for {
+		q := of.first(now, n.answers)
+		if len(*q) == 0 {
+			return units.Never
+		}
+		first := &(*q)[0]
+		if at := max(first.at, n.dataFree); at > now {
+			return at
+		}
+		n.send(l, now, first.sender, &n.senders[first.sender])
 	}
 }
 

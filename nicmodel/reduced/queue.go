@@ -20,12 +20,36 @@ func (a *entry) before(b *entry) bool {
 	return int32(a.order-b.order) < 0
 }
 
+// turns is those in line for the wire at one priority. Requests and responses take turns, as
+// in staged NICs.
+type turns struct{ requests, responses queue }
+
+// first returns the queue whose first sender is next: of two that may send now that whose
+// turn it is, else the one that may earlier.
+func (of *turns) first(now units.Time, answers bool) *queue {
+	if len(of.responses) == 0 {
+		return &of.requests
+	}
+	if len(of.requests) == 0 {
+		return &of.responses
+	}
+	ask, answer := of.requests[0].at, of.responses[0].at
+	if max(ask, now) == max(answer, now) && answers || max(answer, now) < max(ask, now) {
+		return &of.responses
+	}
+	return &of.requests
+}
+
 // queueOf is the queue that a sender belongs to.
 func (n *nic) queueOf(s *sender) *queue {
+	of := &n.due
 	if n.classes != nil {
-		return &n.classes[s.priority&7]
+		of = &n.classes[s.priority&7]
 	}
-	return &n.due
+	if s.answers {
+		return &of.responses
+	}
+	return &of.requests
 }
 
 // place puts an entry at i, and records i at its sender.

@@ -88,7 +88,7 @@ func (n *nic) respond(l *lane, now units.Time, slot uint32, s *sender) {
 		f.Priority, f.Flags, f.Telemetry = s.priority, s.packetFlags, s.telemetry
 		l.stats.TxPackets++
 		n.wireFree = l.Transmit(now, int(n.host), h, &f)
-		n.dataFree = n.wireFree
+		n.dataFree, n.answers = n.wireFree, !n.answers
 	}
 	if s.qp.ResponseReady() {
 		n.push(slot, s.due(now))

@@ -70,6 +70,30 @@ func TestReadsRepairLosses(t *testing.T) {
 	}
 }
 
+// A host that writes three flows and is read by another gives half of its wire to responses,
+// as staged NICs do, whatever the priority of its flows.
+func TestResponsesAndRequestsTakeTurns(t *testing.T) {
+	for _, class := range []uint8{0, 2} {
+		w := newWorld(t, 5, reads(), func(c *fabric.Config) { c.Priorities = 2 })
+		var refs []Ref
+		for i := range 4 {
+			refs = append(refs, w.start(t, Flow{ID: uint64(i), Src: 0, Dst: 1 + i, Read: i == 3, Stop: units.Second, Message: 100_000, Class: class}))
+		}
+		w.engine.RunUntil(200 * us)
+		var written, read units.Bytes
+		for i, r := range refs {
+			if d := w.fleet.Delivered(r); i == 3 {
+				read += d.Payload
+			} else {
+				written += d.Payload
+			}
+		}
+		if all := written + read; all < 2*units.MB || read < all*49/100 || read > all*51/100 {
+			t.Errorf("class %d: %v written, %v read", class, written, read)
+		}
+	}
+}
+
 // A flow of READs, a connection of them and Writes the other way end at the same times in
 // windows, with any number of workers.
 func TestReadsInWindows(t *testing.T) {

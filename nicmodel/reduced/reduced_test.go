@@ -214,8 +214,8 @@ func TestAllArrive(t *testing.T) {
 		for i := range w.fleet.nics {
 			x := &w.fleet.nics[i]
 			x.close(w.engine.Now())
-			if len(x.due) != 0 || len(x.freeSenders) != len(x.senders) || len(x.freeReceivers) != len(x.receivers) {
-				rt.Fatalf("host %d: %d in line, %d of %d senders and %d of %d receivers free", i, len(x.due), len(x.freeSenders), len(x.senders), len(x.freeReceivers), len(x.receivers))
+			if len(x.due.requests)+len(x.due.responses) != 0 || len(x.freeSenders) != len(x.senders) || len(x.freeReceivers) != len(x.receivers) {
+				rt.Fatalf("host %d: %d in line, %d of %d senders and %d of %d receivers free", i, len(x.due.requests)+len(x.due.responses), len(x.freeSenders), len(x.senders), len(x.freeReceivers), len(x.receivers))
 			}
 		}
 	})

@@ -20,7 +20,7 @@ type sender struct {
 	paceBytes   int32      // and what it is for
 	fetch       units.Time // from a packet's choice until it is before the wire
 	from        units.Time // when the first packet since the flow joined the queue is
-	place       int32      // in nic.due, from 1
+	place       int32      // in its queue, from 1
 	dst         int32
 	peer        uint32 // the receiver
 	hash        uint32 // the entropy of its first path
@@ -130,27 +130,26 @@ func (s *sender) due(now units.Time) units.Time { return max(s.next+s.fetch, s.f
 // responses, which take turns on the wire.
 func (n *nic) chosen(now units.Time, answers bool) units.Time {
 	most := n.fleet.cfg.TxPackets
-	if most == 0 || len(n.due) == 0 {
+	if most == 0 || len(n.due.requests)+len(n.due.responses) == 0 {
 		return 0
 	}
 	var requests, responses int
 	mtu := n.fleet.cfg.MTU
-	for i := range n.due {
-		s := &n.senders[n.due[i].sender]
-		if n.due[i].at > now {
-			continue
-		}
-		if s.answers {
-			responses = min(responses+s.qp.ResponsesLeft(most), most)
+	for i := 0; i < len(n.due.requests) && requests < most; i++ {
+		e := &n.due.requests[i]
+		if e.at > now {
 			continue
 		}
 		requests++
+		s := &n.senders[e.sender]
 		if c := s.control(n.line); c.Rate >= n.line {
 			more := min(c.Window-s.qp.Inflight(), s.posted-s.sent)
-			requests += int(max(0, more-mtu) / mtu)
+			requests = min(requests+int(max(0, more-mtu)/mtu), most)
 		}
-		if requests = min(requests, most); requests == most && n.responders == 0 {
-			break
+	}
+	for i := 0; i < len(n.due.responses) && responses < most; i++ {
+		if e := &n.due.responses[i]; e.at <= now {
+			responses = min(responses+n.senders[e.sender].qp.ResponsesLeft(most), most)
 		}
 	}
 	before, between := requests, responses
@@ -203,7 +202,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 		Size: int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0)), Dst: s.dst, FlowHash: hash,
 		Priority: s.priority, Flags: s.packetFlags, Telemetry: s.telemetry,
 	})
-	n.dataFree = n.wireFree
+	n.dataFree, n.answers = n.wireFree, !n.answers
 
 	if !d.Retransmit {
 		s.sent += bytes
