@@ -40,7 +40,7 @@ type Options struct {
 	// that and Memory go; their flows, series and results come in their order. Where there
 	// are fewer systems than workers, each network that can be divided runs in windows on
 	// its share of them, on one otherwise (fabric.Network.Divide); results say which ones
-	// can't be. Systems whose packets or NICs are recorded, or that run programs of hosts,
+	// were not, and why. Systems whose packets or NICs are recorded, or that run programs of hosts,
 	// run one after the other. With 0 nothing is divided, and nothing runs beside anything.
 	//
 	// From 1 on, results are the same to the byte whatever the number, but for WallS.
