@@ -3,8 +3,10 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/sluice-rdma/sluice/bench/results"
+	"strings"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // Flows of a network whose links fail deliver every byte once, whatever is lost, and
@@ -95,5 +97,22 @@ workloads:
 	urgent, other := share("[{priority: 1, weight: 1}, {priority: 2, weight: 1}]")
 	if urgent < 8 || other < 8 {
 		t.Errorf("even weights: %.1f and %.1f Gbps", urgent, other)
+	}
+}
+
+// What breaks a flow's queue pair ends the run, with what may be done about it.
+func TestBrokenFlowSaysWhatToDo(t *testing.T) {
+	for _, model := range []string{"staged", "reduced"} {
+		s := parse(t, `duration: 1ms
+topology: {kind: star, hosts: 2, host_rate: 100Gbps}
+fabric: {failures: [{link: h0->tor0, at: 10us, for: 900us, down: true}]}
+nic: {timeout: 1, retry_cnt: 2}
+systems: [{engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1MB}]}]
+`, "nic.mode=offload", "nic.model="+model)
+		_, err := Run(s, Options{})
+		if want := "flow 0 from h0 to h1: transport retry counter exceeded (2, with timers of 4.096 us * 2^1): raise nic.timeout or nic.retry_cnt, or have less lost"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", model, err, want)
+		}
 	}
 }

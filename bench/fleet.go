@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -149,7 +147,7 @@ func (x *fleet) ended(d *reduced.Done) {
 	x.flows[d.ID] = nil
 	x.free = append(x.free, l.slot)
 	if d.Status != ib.WCSuccess {
-		x.sim.fail(fmt.Errorf("flow %d from %s to %s: %w", f.ID, x.sim.name(f.Src), x.sim.name(f.Dst), d.Status))
+		x.sim.fail(x.sim.broken(f, d.Status))
 		return
 	}
 	if f.kept != nil {

@@ -230,6 +230,15 @@ func (f *flow) postRecv() error {
 	return err
 }
 
+// broken says that a flow's queue pair has failed, which ends the run.
+func (s *simulation) broken(f *flow, status ib.WCStatus) error {
+	mend := ""
+	if n := &s.sys.NIC; status == ib.WCRetryExcErr {
+		mend = fmt.Sprintf(" (%d, with timers of 4.096 us * 2^%d): raise nic.timeout or nic.retry_cnt, or have less lost", n.RetryCount, n.Timeout)
+	}
+	return fmt.Errorf("flow %d from %s to %s: %w%s", f.ID, s.name(f.Src), s.name(f.Dst), status, mend)
+}
+
 // completed handles a completion at either end.
 func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	f := h.flow(wc.QPN)
@@ -237,7 +246,7 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 		return nil // of a flow that has ended, as its other end knows
 	}
 	if wc.Status != ib.WCSuccess {
-		return fmt.Errorf("flow %d from %s to %s: %w", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
+		return h.sim.broken(f, wc.Status)
 	}
 	if wc.Opcode == ib.WCRecv || wc.Opcode == ib.WCRecvRDMAWithImm {
 		if err := f.postRecv(); err != nil {
