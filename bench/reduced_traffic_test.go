@@ -24,6 +24,13 @@ func TestTrafficOfBothModels(t *testing.T) {
 		{"rpc", nil, 0.03},
 		{"storage", []string{"workloads[0].reads=0"}, 0.05},
 		{"storage", nil, 0.05},
+		// Windows that shrink below what is under way, which no packet says is to be acknowledged.
+		{`duration: 1ms
+topology: {kind: star, hosts: 8, host_rate: 100Gbps}
+nic: {ack_every: 16, mtu: 4096}
+systems: [{engine: powertcp}, {engine: theta-powertcp}]
+workloads: [{kind: storage, reads: 0, block: 8KB..256KB, outstanding: 16, stop: 900us}]
+`, nil, 0.1},
 		{`duration: 2ms
 topology: {kind: star, hosts: 5, host_rate: 100Gbps}
 fabric: {ecn: {kmin: 100KB, kmax: 400KB}}
@@ -59,7 +66,7 @@ workloads:
 				t.Errorf("%s %v, %s: %d and %d were done, in %v and %v us on average", c.scenario, c.sets, a.Name, a.FlowsDone, b.FlowsDone, a.FCTAvgUs, b.FCTAvgUs)
 			}
 			for k, bin := range a.Slowdown {
-				if k == len(b.Slowdown) || bin.Flows > 100 && !near(bin.P50, b.Slowdown[k].P50, 0.1) {
+				if k == len(b.Slowdown) || bin.Flows > 100 && !near(bin.P50, b.Slowdown[k].P50, 0.15) {
 					t.Errorf("%s %v, %s: slowdowns %+v and %+v", c.scenario, c.sets, a.Name, a.Slowdown, b.Slowdown)
 					break
 				}

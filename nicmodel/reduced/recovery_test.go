@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -74,4 +75,35 @@ func TestSelectiveRepeatWithoutLoss(t *testing.T) {
 	if got := run(cfg); len(got) != 9 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwith go-back-N %+v", got, want)
 	}
+}
+
+// fickle is an engine with another window after each acknowledgement.
+type fickle struct {
+	fixed
+	windows []int // packets, in turn
+	acks    int
+}
+
+func (e *fickle) OnAck(*cc.Ack) cc.Control {
+	e.acks++
+	e.control.Window = units.Bytes(1000 * e.windows[e.acks%len(e.windows)])
+	return e.control
+}
+
+// A window that shrinks below what is under way, of which no packet asks for an
+// acknowledgement, lets one more go that does: the flow does not wait for its timer.
+func TestAWindowThatShrinksStopsNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := plain()
+		cfg.AckEvery = rapid.IntRange(1, 20).Draw(t, "ack every")
+		w := newWorld(t, 2, cfg, nil)
+		w.start(t, Flow{Src: 0, Dst: 1, Size: 100_000, Message: 100_000, Congestion: nicmodel.Congestion{BaseRTT: 5 * us, Engine: &fickle{
+			fixed:   fixed{cc.Control{Rate: 100 * units.Gbps, Window: 20_000}},
+			windows: rapid.SliceOfN(rapid.IntRange(1, 20), 1, 10).Draw(t, "windows"),
+		}}})
+		w.engine.RunUntil(2 * units.Millisecond)
+		if len(w.done) != 1 || w.done[0].Counters.LocalAckTimeoutErr != 0 {
+			t.Errorf("ended: %+v", w.done)
+		}
+	})
 }

@@ -391,9 +391,8 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 
 // wantAck decides AckReq for the packet before end (IBA 9.7.5.1 leaves it to
 // the requester). Without it on the packet that uses up the window, or that has
-// outrun the credits, nothing but a timeout could go on. The same is true of the
-// driver's bound, which may shrink below what is in flight: so with one, an
-// answer is always due.
+// outrun the credits, nothing but a timeout could go on. With a driver's bound the next
+// packet asks where no answer is due: see AnswerDue.
 func (q *QP) wantAck(w *wqe, end int64, last bool, bytes int64) bool {
 	q.sinceAckReq++
 	if last || q.sinceAckReq == q.sender.AckReqEvery || end-q.una >= q.window ||
@@ -406,15 +405,19 @@ func (q *QP) wantAck(w *wqe, end int64, last bool, bytes int64) bool {
 }
 
 // BoundInflight declares that the driver keeps at most n bytes in flight, from the
-// next packet on; 0 and [math.MaxInt64] mean no bound. The requester then asks for
-// acknowledgements such that one is due whenever the bound holds packets back.
-// Holding packets back is up to the driver.
+// next packet on; 0 and [math.MaxInt64] mean no bound. The requester then asks for an
+// acknowledgement by the packet that fills the bound, and by any that is sent while none
+// is due. Holding packets back is up to the driver. Where its bound shrinks below what is
+// in flight and no answer is due ([QP.AnswerDue]), it must let one more packet go.
 func (q *QP) BoundInflight(n units.Bytes) {
 	if n == math.MaxInt64 {
 		n = 0
 	}
 	q.bound = int64(n)
 }
+
+// AnswerDue reports whether a packet under way asks for an answer.
+func (q *QP) AnswerDue() bool { return q.asked > q.una }
 
 // Inflight returns the bytes that are sent, or requested by READs, and not yet
 // acknowledged or arrived; after going back it begins at zero again. With selective

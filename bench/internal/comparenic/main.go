@@ -81,6 +81,16 @@ Each of six hosts at one switch, 100 Gbps, keeps eight blocks under way with the
 		return err
 	}
 	fmt.Fprintf(&b, `
+## Random scenarios
+
+%d stars of 3 to 8 hosts, with one to three workloads of all kinds that both models have, seeds 1 to %d: the median and the largest error of the scenarios' means, without
+sign, and in how many it is beyond 5 percent and twice its standard error.
+
+`, randomScenarios, fewSeeds)
+	if err := random(&b); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, `
 ## Built-in scenarios
 
 Means of seeds 1 to %d, of the long ones 1 to %d: staged / reduced, error, and after ± the standard error of that, from how much seeds differ. Paths
