@@ -90,12 +90,15 @@ func (d *Driver) serialize(rate units.Rate, n units.Bytes) units.Time {
 }
 
 // Fits reports whether the window lets n more bytes go with out outstanding. One
-// unit may always be, unless the window is 0. due says that an answer to some of what is
-// outstanding will come; without, one more unit may go, and is to ask for one: a window
-// that has shrunk below what is outstanding would wait for ever.
-func (d *Driver) Fits(out, n units.Bytes, due bool) bool {
-	return out+n <= d.control.Window || (out == 0 || !due) && d.control.Window > 0
+// unit may always be, unless the window is 0.
+func (d *Driver) Fits(out, n units.Bytes) bool {
+	return out+n <= d.control.Window || out == 0 && d.control.Window > 0
 }
+
+// MayAsk reports whether one more unit may go though it does not fit, where nothing that
+// is outstanding asks for an acknowledgement: it is to ask for one. A window that has shrunk
+// below what is outstanding would wait for ever, but for the transport's timer.
+func (d *Driver) MayAsk() bool { return d.control.Window > 0 }
 
 // Shut takes note that the window holds something back, until the next Sent. A flow
 // that fills its window is not limited by the application, however slow it is.

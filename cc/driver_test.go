@@ -188,13 +188,15 @@ func TestDriverFits(t *testing.T) {
 		bytes := func(name string) units.Bytes { return units.Bytes(rapid.IntRange(0, 10).Draw(t, name)) }
 		window, out, n := bytes("window"), bytes("outstanding"), bytes("bytes")
 		d := driverOf(Control{Rate: 1, Window: window})
-		due := rapid.Bool().Draw(t, "answer due")
 		expected := window-out >= n
-		if (out == 0 || !due) && window > 0 {
+		if out == 0 && window > 0 {
 			expected = true
 		}
-		if d.Fits(out, n, due) != expected {
-			t.Errorf("a window of %d with %d outstanding, an answer due %v, takes %d more: %v", window, out, due, n, !expected)
+		if d.Fits(out, n) != expected {
+			t.Errorf("a window of %d with %d outstanding takes %d more: %v", window, out, n, !expected)
+		}
+		if d.MayAsk() != (window > 0) {
+			t.Errorf("a window of %d lets a unit ask: %v", window, d.MayAsk())
 		}
 	})
 }
@@ -208,7 +210,7 @@ func TestDriverAllocatesNothing(t *testing.T) {
 
 // turn sends a unit and takes its acknowledgement.
 func turn(d *Driver, a *Ack, now units.Time) units.Time {
-	if !d.Fits(0, testUnit, true) || d.Turns() {
+	if !d.Fits(0, testUnit) || d.Turns() {
 		d.Shut()
 	}
 	d.Sent(now, testUnit)

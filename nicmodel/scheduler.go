@@ -97,7 +97,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	if q.pull != nil {
 		s.takeSteering(now, q)
 	}
-	if out := q.rc.Inflight(); !q.next.Fits(out, units.Bytes(bytes), q.rc.AnswerDue()) || out > 0 && q.Turns() {
+	if out := q.rc.Inflight(); !q.next.Fits(out, units.Bytes(bytes)) && (q.rc.AnswerDue() || !q.next.MayAsk()) || out > 0 && q.Turns() {
 		if !q.Turns() {
 			q.next.Shut()
 		}

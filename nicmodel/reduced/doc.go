@@ -26,7 +26,7 @@
 // meanwhile. Pacing and window are those of nicmodel: a rate at or above the line
 // rate means no pacing. A flow may always have one packet outstanding, unless its
 // window is 0 because it waits for a grant, and one more where no answer is due
-// (cc.Driver.Fits).
+// (cc.Driver.MayAsk).
 //
 // Where an engine chooses paths (cc.Pathed), the flow's next packet waits until those
 // under way have been acknowledged; acknowledgements go by the path of what they answer.

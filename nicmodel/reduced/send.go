@@ -107,7 +107,7 @@ func (s *sender) ready(now units.Time) bool {
 	if out > 0 && c.Turns() {
 		return false // the next packet takes another path, when these have arrived
 	}
-	if c.Fits(out, units.Bytes(bytes), s.qp.AnswerDue()) {
+	if c.Fits(out, units.Bytes(bytes)) || !s.qp.AnswerDue() && c.MayAsk() {
 		return true
 	}
 	c.Shut()

@@ -78,7 +78,7 @@ func (p *pacer) file(f *pacedFlow) {
 	if f.filed || f.sent-f.acked >= 32*segmentBytes {
 		return
 	}
-	if !f.driver.Fits(f.sent-f.acked, segmentBytes, true) {
+	if !f.driver.Fits(f.sent-f.acked, segmentBytes) {
 		f.driver.Shut()
 		return
 	}

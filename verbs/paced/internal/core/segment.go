@@ -165,7 +165,7 @@ func (q *QP) ready() (uint32, Hold) {
 // fits says what is against n more bytes being outstanding. One segment always may.
 func (q *QP) fits(n units.Bytes) Hold {
 	out := q.table.Outstanding()
-	fits, bounded := q.driver.Fits(out, n, true), out > 0 && out+n > q.limit
+	fits, bounded := q.driver.Fits(out, n), out > 0 && out+n > q.limit
 	switch {
 	case fits && bounded:
 		return HeldBound
