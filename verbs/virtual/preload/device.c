@@ -134,6 +134,8 @@ static int exchange(int conn, const struct request *q, const void *data, size_t 
 			memcpy(fd, CMSG_DATA(c), sizeof(int));
 	if (reply_len)
 		*reply_len = n - sizeof *r;
+	if (simulated())
+		turn_changed(); /* the command may have given the simulation other events */
 	if ((r->flags & FLAG_FD) && *fd < 0)
 		return EMFILE;
 	return r->err;

@@ -126,11 +126,12 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 		for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 				memcpy(fd, CMSG_DATA(c), sizeof(int));
-	turn_now = r->now;
-	if (q->op != TURN_PROBED) /* which is answered at once */
-		turn_base = turn_now;
+	if (q->op == TURN_PROBED) /* the world has stood still */
+		return;
+	/* What turn_changed announced may be about to happen, and others have not looked yet. */
+	turn_horizon = q->op != TURN_WAIT && !turn_horizon ? 0 : r->horizon;
+	turn_now = turn_base = r->now;
 	turn_alone = r->alone;
-	turn_horizon = r->horizon;
 	turn_far = r->ready & READY_FAR;
 	board_read();
 }

@@ -141,7 +141,7 @@ static inline void turn_sync(void)
 		turn_catch_up();
 }
 
-/* turn_changed has others look at once, at the next waiting point, whether they can go on. */
+/* turn_changed has others look, at the next waiting point, whether they can go on. Requests that keep the turn do not undo it. */
 void turn_changed(void);
 
 /* turn_refuse ends the program: it did what can't be simulated. */

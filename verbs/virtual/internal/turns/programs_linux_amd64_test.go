@@ -192,6 +192,7 @@ func TestPrograms(t *testing.T) {
 		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"cpu MHz\t\t: 2000.000\n"}},
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
+		{"a call at once", []command{on(0, 0, "PROGRAM", "server", "0"), on(1, units.Millisecond, "PROGRAM", "caller", "h0")}, []string{calledWant, "1060000 read\n"}},
 		{"alternating", []command{on(0, 0, "PROGRAM", "reader"), on(1, 0, "PROGRAM", "reader"), on(1, 3*units.Microsecond, "PROGRAM", "reader")},
 			[]string{"60000 read\n", "60000 read\n", "63000 read\n"}},
 		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
@@ -287,6 +288,15 @@ from 10.0.0.2:32769
 1300020 answered
 then 0
 10300100 closed
+`
+
+// The listener hears of the call when it is made, not when the caller next waits.
+const calledWant = `20 listening
+from 10.0.0.2:32769
+1000020 accepted
+1000040 answered
+then 0
+1060020 closed
 `
 
 const clientWant = `at 10.0.0.2:32769

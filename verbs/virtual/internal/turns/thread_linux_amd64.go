@@ -402,10 +402,9 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 	}
 }
 
-// goOn answers a probe.
+// goOn answers a probe: the world stands still while the thread runs, and its horizon with it.
 func (s *scheduler) goOn(t *thread, r *request) bool {
-	// The world stands still while the thread runs, and its horizon with it.
-	a := reply{now: r.now, alone: r.now, horizon: r.now}
+	a := reply{now: r.now}
 	return unix.Send(t.conn, a.append(nil), unix.MSG_NOSIGNAL) == nil
 }
 

@@ -158,19 +158,28 @@ static int looks(const char *times)
 	return 0;
 }
 
-static int client(const char *host, const char *rounds)
+static int connected(const char *host)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-	struct sockaddr_in a;
-	socklen_t len = sizeof a;
-	char b[100] = {0}, text[64];
 	int s, err = getaddrinfo(host, "18515", &hints, &found);
 
 	if (err)
-		return fprintf(stderr, "%s\n", gai_strerror(err)), 1;
+		return fprintf(stderr, "%s\n", gai_strerror(err)), -1;
 	s = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
 	if (connect(s, found->ai_addr, found->ai_addrlen))
-		return perror("connect"), 1;
+		return perror("connect"), -1;
+	return s;
+}
+
+static int client(const char *host, const char *rounds)
+{
+	struct sockaddr_in a;
+	socklen_t len = sizeof a;
+	char b[100] = {0}, text[64];
+	int s = connected(host);
+
+	if (s < 0)
+		return 1;
 	getsockname(s, (void *)&a, &len);
 	printf("at %s:%d\n", inet_ntop(AF_INET, &a.sin_addr, text, sizeof text), ntohs(a.sin_port));
 	getpeername(s, (void *)&a, &len);
@@ -438,6 +447,8 @@ int main(int argc, char **argv)
 		return looks(argv[2]);
 	if (!strcmp(what, "client"))
 		return client(argv[2], argv[3]);
+	if (!strcmp(what, "caller")) /* connects, and then reads clocks for 60 us */
+		return connected(argv[2]) < 0 || reader();
 	if (!strcmp(what, "threads"))
 		return threads();
 	if (!strcmp(what, "processes"))
