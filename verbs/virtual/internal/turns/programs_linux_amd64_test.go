@@ -189,7 +189,7 @@ func TestPrograms(t *testing.T) {
 		want     []string
 	}{
 		{"clocks", []command{on(0, 0, "PROGRAM", "clocks")}, []string{clocksWant}},
-		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"cpu MHz\t\t: 2000.000\n"}},
+		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"processors: 1\ncpu MHz\t\t: 2000.000\n"}},
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
 		{"a call at once", []command{on(0, 0, "PROGRAM", "server", "0"), on(1, units.Millisecond, "PROGRAM", "caller", "h0")}, []string{calledWant, "1060000 read\n"}},

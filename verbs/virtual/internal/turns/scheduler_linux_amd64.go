@@ -156,6 +156,7 @@ func (s *scheduler) run(ctx context.Context, programs []*Program) error {
 			return fmt.Errorf("turns: program %d (%s): bad host, command or start", i, p.Name)
 		}
 	}
+	defer stayOnOneProcessor()()
 	s.programs = slices.Clone(programs)
 	s.world.Lock()
 	defer s.world.Unlock()

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -414,6 +415,10 @@ static int cpu(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "r");
 	char line[200];
+	cpu_set_t may;
+
+	sched_getaffinity(0, sizeof may, &may);
+	printf("processors: %d\n", CPU_COUNT(&may));
 
 	while (f && fgets(line, sizeof line, f))
 		if (!strncmp(line, "cpu MHz", 7))
