@@ -342,15 +342,11 @@ EXPORT int accept4(int fd, struct sockaddr *restrict addr, socklen_t *restrict l
 {
 	struct sockaddr_un un;
 	socklen_t un_len = sizeof un;
-	int err;
 
 	if (!simulated())
 		return NEXT(accept4)(fd, addr, len, flags);
-	turn_sync();
-	if (!(syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) && (err = wait_ready(fd, POLLIN, NEVER))) {
-		errno = err;
+	if (!wait_before(fd, POLLIN, 0))
 		return -1;
-	}
 	turn_changed();
 	if (!inet_stream(fd))
 		return NEXT(accept4)(fd, addr, len, flags);

@@ -309,9 +309,61 @@ EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict at)
 	return simulated() ? sem_until(s, until_clock(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
 }
 
-EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
+/* A barrier of this process's, in the program's memory for one. */
+struct barrier {
+	unsigned count, waiting, leaving; /* the last: of earlier rounds, and still within pthread_barrier_wait */
+	unsigned round;
+};
+
+_Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "no room for a barrier");
+
+EXPORT int pthread_barrier_init(pthread_barrier_t *restrict barrier, const pthread_barrierattr_t *restrict attr, unsigned count)
 {
-	if (shares())
-		turn_refuse("pthread_barrier_wait");
-	return NEXT(pthread_barrier_wait)(b);
+	int shared = PTHREAD_PROCESS_PRIVATE;
+
+	if (!simulated())
+		return NEXT(pthread_barrier_init)(barrier, attr, count);
+	if (attr)
+		pthread_barrierattr_getpshared(attr, &shared);
+	if (shared != PTHREAD_PROCESS_PRIVATE)
+		turn_refuse("a barrier that processes share");
+	if (!count)
+		return EINVAL;
+	*(struct barrier *)barrier = (struct barrier){.count = count};
+	return 0;
+}
+
+/* WHILE lets others of the process run while a condition holds. */
+#define WHILE(condition)                                                       \
+	for (uint32_t again = 0; (condition); again = TURN_AGAIN)              \
+	turn_wait(WAIT_LOCK, NEVER, 0, again, NULL)
+
+EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+	struct barrier *b = (void *)barrier;
+	unsigned round;
+
+	if (!simulated())
+		return NEXT(pthread_barrier_wait)(barrier);
+	round = b->round;
+	if (++b->waiting == b->count) {
+		b->leaving += b->count - 1;
+		b->waiting = 0;
+		b->round++;
+		turn_changed();
+		return PTHREAD_BARRIER_SERIAL_THREAD;
+	}
+	WHILE(b->round == round);
+	b->leaving--;
+	return 0;
+}
+
+EXPORT int pthread_barrier_destroy(pthread_barrier_t *barrier)
+{
+	struct barrier *b = (void *)barrier;
+
+	if (!simulated())
+		return NEXT(pthread_barrier_destroy)(barrier);
+	WHILE(b->leaving);
+	return 0;
 }

@@ -208,6 +208,7 @@ void timers_forget(void);
 
 /* waits.c */
 int wait_ready(int fd, short events, int64_t until);
+bool wait_before(int fd, short events, int flags);
 ssize_t turns_write(int fd, const void *buf, size_t n);
 
 /* sockets.c */

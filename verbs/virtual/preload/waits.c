@@ -65,15 +65,18 @@ static bool blocks(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* before waits until a call that would block does not, and fails as that would. */
-static bool before(int fd, short events)
+/*
+ * wait_before waits until a call that would block does not, and fails as that would. One that does not block, by its
+ * flags or its descriptor's, takes the time of a look: it may be in a loop.
+ */
+bool wait_before(int fd, short events, int flags)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	int err;
 
 	if (poll_now(&p, 1))
 		return true;
-	if (!blocks(fd)) { /* fails, in a loop maybe */
+	if (flags & MSG_DONTWAIT || !blocks(fd)) {
 		turn_pass(welcome.look_cost, WAIT_LOOK);
 		return true;
 	}
@@ -93,7 +96,7 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
 	if (!simulated())
 		return NEXT(read)(fd, buf, n);
-	return before(fd, POLLIN) ? changed(NEXT(read)(fd, buf, n)) : -1;
+	return wait_before(fd, POLLIN, 0) ? changed(NEXT(read)(fd, buf, n)) : -1;
 }
 
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
@@ -107,7 +110,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 {
 	if (!simulated())
 		return NEXT(readv)(fd, iov, n);
-	return before(fd, POLLIN) ? changed(NEXT(readv)(fd, iov, n)) : -1;
+	return wait_before(fd, POLLIN, 0) ? changed(NEXT(readv)(fd, iov, n)) : -1;
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags, struct sockaddr *restrict from, socklen_t *restrict len)
@@ -122,13 +125,14 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags, struct 
 		from = NULL;
 		len = NULL;
 	}
-	turn_sync();
-	if (flags & MSG_DONTWAIT)
+	if (flags & MSG_DONTWAIT) {
+		wait_before(fd, POLLIN, flags);
 		return changed(NEXT(recvfrom)(fd, buf, n, flags, from, len));
+	}
 	for (;;) {
 		ssize_t one;
 
-		if (!before(fd, POLLIN))
+		if (!wait_before(fd, POLLIN, 0))
 			return got ? (ssize_t)got : -1;
 		one = NEXT(recvfrom)(fd, (char *)buf + got, n - got, flags & ~MSG_WAITALL, from, len);
 		turn_changed();
@@ -159,8 +163,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	if (!simulated())
 		return NEXT(recvmsg)(fd, m, flags);
-	turn_sync();
-	if (!(flags & MSG_DONTWAIT) && !before(fd, POLLIN))
+	if (!wait_before(fd, POLLIN, flags))
 		return -1;
 	if (inet_stream(fd))
 		m->msg_namelen = 0;
@@ -176,7 +179,7 @@ static ssize_t put(int fd, const void *buf, size_t n, size_t most, ssize_t (*som
 		size_t want = n - done < most ? n - done : most;
 		ssize_t one;
 
-		if (!before(fd, POLLOUT))
+		if (!wait_before(fd, POLLOUT, flags))
 			return done ? (ssize_t)done : -1;
 		one = some(fd, (const char *)buf + done, want, flags);
 		turn_changed();
@@ -253,8 +256,10 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 	} else {
 		inet_refuse(fd, to);
 	}
-	if (flags & MSG_DONTWAIT || to)
+	if (flags & MSG_DONTWAIT || to) {
+		wait_before(fd, POLLOUT, flags | MSG_DONTWAIT);
 		return changed(NEXT(sendto)(fd, buf, n, flags, to, len));
+	}
 	return put(fd, buf, n, SSIZE_MAX, send_some, flags);
 }
 
@@ -267,8 +272,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	if (!simulated())
 		return NEXT(sendmsg)(fd, m, flags);
-	turn_sync();
-	if (!(flags & MSG_DONTWAIT) && !before(fd, POLLOUT))
+	if (!wait_before(fd, POLLOUT, flags))
 		return -1;
 	return changed(NEXT(sendmsg)(fd, m, flags));
 }

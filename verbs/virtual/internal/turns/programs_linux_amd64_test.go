@@ -196,6 +196,8 @@ func TestPrograms(t *testing.T) {
 		{"alternating", []command{on(0, 0, "PROGRAM", "reader"), on(1, 0, "PROGRAM", "reader"), on(1, 3*units.Microsecond, "PROGRAM", "reader")},
 			[]string{"60000 read\n", "60000 read\n", "63000 read\n"}},
 		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
+		{"barriers", []command{on(0, 0, "PROGRAM", "barriers")}, []string{barriersWant}},
+		{"impatient", []command{on(0, 0, "PROGRAM", "impatient"), on(1, 10*units.Microsecond, "PROGRAM", "asker", "h0")}, []string{impatientWant}},
 		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{processesWant}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -316,6 +318,30 @@ const threadsWant = `143020 all counted
 193040 another thread wrote
 1
 2000193080 timed out
+`
+
+const barriersWant = `30020: 2 met
+30020: 0 met
+30020: 1 met
+60040: 2 met
+60040: 0 met
+60040: 1 met
+90060: 2 met
+main 3
+90060: 0 met
+0 0
+90060: 1 met
+1 0
+90080 parted
+`
+
+// A look that finds nothing takes 100 ns, and sees what has come until then.
+const impatientWant = `100 looks
+10120 accepted
+48 looks
+15040 received
+70 looks
+22160 received again
 `
 
 const processesWant = `process 1000 of 1

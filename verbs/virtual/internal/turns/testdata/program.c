@@ -172,6 +172,19 @@ static int connected(const char *host)
 	return s;
 }
 
+/* Asks, and answers the answer 7 us later. */
+static int asker(const char *host)
+{
+	char b[100] = {0};
+	int s = connected(host);
+
+	usleep(5);
+	if (s < 0 || write(s, b, sizeof b) != sizeof b || recv(s, b, sizeof b, MSG_WAITALL) != sizeof b)
+		return perror("asker"), 1;
+	usleep(7);
+	return write(s, b, sizeof b) != sizeof b;
+}
+
 static int client(const char *host, const char *rounds)
 {
 	struct sockaddr_in a;
@@ -284,6 +297,69 @@ static int threads(void)
 	pthread_mutex_lock(&mutex);
 	printf("%d\n", pthread_cond_timedwait(&cond, &mutex, &at) == ETIMEDOUT);
 	say("timed out");
+	return 0;
+}
+
+static pthread_barrier_t barrier;
+
+static void *meeting(void *arg)
+{
+	int serial = 0;
+
+	for (int i = 0; i < 3; i++) {
+		usleep(10 * ((intptr_t)arg + 1));
+		serial += pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
+		printf("%lld: %d met\n", now(), (int)(intptr_t)arg);
+	}
+	return (void *)(intptr_t)serial;
+}
+
+/* Threads that meet at a barrier, which is then destroyed at once. */
+static int barriers(void)
+{
+	pthread_t t[2];
+	void *value;
+
+	pthread_barrier_init(&barrier, NULL, 3);
+	for (intptr_t i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, meeting, (void *)i);
+	printf("main %d\n", (int)(intptr_t)meeting((void *)2));
+	pthread_barrier_destroy(&barrier);
+	memset(&barrier, 0xff, sizeof barrier);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(t[i], &value);
+		printf("%d %d\n", i, (int)(intptr_t)value);
+	}
+	say("parted");
+	return 0;
+}
+
+/* Looks for a connection, and for what comes by it, without waiting. */
+static int impatient(void)
+{
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), c, looks = 0;
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(18515)};
+	struct iovec v;
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+	char b[100];
+
+	if (bind(s, (void *)&a, sizeof a) || listen(s, 1))
+		return perror("bind"), 1;
+	while ((c = accept(s, NULL, NULL)) < 0 && errno == EAGAIN)
+		looks++;
+	printf("%d looks\n", looks);
+	say("accepted");
+	for (looks = 0; recv(c, b, 40, MSG_DONTWAIT) < 0 && errno == EAGAIN;)
+		looks++;
+	printf("%d looks\n", looks);
+	say("received");
+	if (recv(c, b, 60, 0) != 60 || write(c, b, sizeof b) != sizeof b)
+		return perror("write"), 1;
+	v = (struct iovec){b, sizeof b};
+	for (looks = 0; recvmsg(c, &m, MSG_DONTWAIT) < 0 && errno == EAGAIN;)
+		looks++;
+	printf("%d looks\n", looks);
+	say("received again");
 	return 0;
 }
 
@@ -454,8 +530,14 @@ int main(int argc, char **argv)
 		return client(argv[2], argv[3]);
 	if (!strcmp(what, "caller")) /* connects, and then reads clocks for 60 us */
 		return connected(argv[2]) < 0 || reader();
+	if (!strcmp(what, "asker"))
+		return asker(argv[2]);
 	if (!strcmp(what, "threads"))
 		return threads();
+	if (!strcmp(what, "barriers"))
+		return barriers();
+	if (!strcmp(what, "impatient"))
+		return impatient();
 	if (!strcmp(what, "processes"))
 		return processes(argv[0]);
 	if (!strcmp(what, "sleeper"))
