@@ -37,6 +37,7 @@ static __thread struct closed *opened INITIAL_EXEC; /* to be closed again */
 static __thread struct {
 	bool on;
 	int steps, rounds, steps_before; /* the last: when it was asked for again */
+	int64_t began;			 /* the thread's processor time then, in ns */
 	uint64_t way, last_way;
 	greg_t at[NGREG];
 } probe INITIAL_EXEC;
@@ -134,6 +135,14 @@ static uint64_t memory_loaded(void *arg, uintptr_t addr, unsigned size)
 	(void)arg;
 	syscall(SYS_pread64, mem_fd, &value, size, addr);
 	return value;
+}
+
+static int64_t processor_time(void)
+{
+	struct timespec t;
+
+	syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 static void end_probe(ucontext_t *uc)
@@ -252,7 +261,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	} else if (++probe.steps == PROBE_STEPS || at_call(g)) {
 		/* A call may block SIGTRAP, and the next step would be the process's end. */
 		end_probe(uc);
-		turn_ask(TURN_PROBED, 0, 0, 0, 0, NULL);
+		turn_ask(TURN_PROBED, processor_time() - probe.began, 0, 0, 0, NULL);
 	}
 	errno = saved;
 }
@@ -275,6 +284,7 @@ static void on_probe(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	probe.on = true;
+	probe.began = processor_time();
 	probe.steps_before = 0;
 	probe.steps = probe.rounds = 0;
 	probe.way = probe.last_way = 0;

@@ -126,7 +126,7 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 		for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 				memcpy(fd, CMSG_DATA(c), sizeof(int));
-	if (q->op == TURN_PROBED) /* the world has stood still */
+	if (r->ready & READY_STILL)
 		return;
 	/* What turn_changed announced may be about to happen, and others have not looked yet. */
 	turn_horizon = q->op != TURN_WAIT && !turn_horizon ? 0 : r->horizon;

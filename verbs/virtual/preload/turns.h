@@ -26,7 +26,7 @@ enum turn_op {
 	TURN_EXEC = 6,	    /* the process is about to execute another program */
 	TURN_SIGNAL = 7,    /* a process, b signal */
 	TURN_PORT = 8,	    /* asks for a port that nobody has */
-	TURN_PROBED = 9,    /* the answer to a probe: it does not loop */
+	TURN_PROBED = 9,    /* the answer to a probe: it was not found to loop; a the processor time of the steps, in ns */
 	TURN_END = 10,	    /* the thread ends */
 	TURN_REFUSED = 11,  /* the program did what can't be simulated: data says what */
 };
@@ -50,7 +50,7 @@ enum turn_flag {
 };
 
 /* Bits of a reply's ready. */
-enum { READY = 1, READY_FAR = 2 };
+enum { READY = 1, READY_FAR = 2, READY_STILL = 4 /* of a probe: nothing has happened meanwhile */ };
 
 #define NEVER INT64_MAX /* of times, in ps */
 #define PS_OF_NS 1000ll

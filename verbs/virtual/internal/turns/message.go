@@ -25,7 +25,7 @@ const (
 	opExec                  // the process is about to execute another program
 	opSignal                // a process, b signal
 	opPort                  // the reply's value is a port of the host that nobody has
-	opProbed                // the thread does not loop
+	opProbed                // the thread was not found to loop; a the processor time that it was stepped for, in ns
 	opEnd                   // the thread ends
 	opRefused               // data is what can't be simulated
 )
@@ -56,6 +56,7 @@ const flagClocks = 2
 const (
 	readyEnded = 1 // the wait ended by what it was for, not by its time
 	readyFar   = 2
+	readyStill = 4 // of a probe: nothing has happened meanwhile
 )
 
 // flagGuessed is the scheduler's own, of a wait that it takes a thread to be in.

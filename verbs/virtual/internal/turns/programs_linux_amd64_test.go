@@ -419,6 +419,22 @@ func (c *completer) Writes(int) uint64 { return c.writes }
 
 func (c *completer) OnEnd(int) { _ = c.memory.Close() }
 
+// TestComputesLong has a program compute for long, and another that waits for a thread in a loop that looks as if it did.
+func TestComputesLong(t *testing.T) {
+	defer func(was time.Duration) { computesFor = was }(computesFor)
+	computesFor = 20 * time.Millisecond
+	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "computer", "200"), on(1, 0, "PROGRAM", "counter"), on(1, units.Second, "PROGRAM", "looks", "1"))
+	if r.err != nil {
+		t.Fatalf("%v\n%s", r.err, strings.Join(r.outputs, "\n"))
+	}
+	if most := 100 * units.Millisecond; r.ends[0] > most || !strings.HasSuffix(r.outputs[0], " computed\n") {
+		t.Errorf("who computes ended at %v, expected %v at most:\n%s", r.ends[0], most, r.outputs[0])
+	}
+	if want := "50020 counted\n"; r.outputs[1] != want {
+		t.Errorf("who counts printed %q, expected %q", r.outputs[1], want)
+	}
+}
+
 // TestQueue has a program poll a completion queue: each poll that finds none takes 100 ns,
 // and others take nothing.
 func TestQueue(t *testing.T) {

@@ -309,12 +309,6 @@ func (s *scheduler) onStuck() {
 			return
 		}
 	}
-	for _, t := range s.threads {
-		if t.kind == waitLoop && t.guessed { // it may as well compute
-			t.wait.until = s.cfg.Simulation.Now()
-			return
-		}
-	}
 	e := &StuckError{At: s.cfg.Simulation.Now()}
 	for _, t := range s.threads {
 		e.Waiting = append(e.Waiting, Waiting{Program: t.p.name(), Thread: t.number, For: t.what()})

@@ -33,7 +33,9 @@ type thread struct {
 	turns   uint64 // of the process, then
 	ended   uint64 // of the process's children, then
 	clocks  bool   // of waitClock: it has only read clocks for a while
-	guessed bool   // of waitLoop: that it loops was concluded from its processor time
+
+	// patience is how long the thread waits that is taken to loop because of its processor time; 0: another one.
+	patience units.Time
 
 	// deferred is a message that came from a time at which the simulation is not yet: the
 	// thread was ahead. It waits for that time.
@@ -226,7 +228,13 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 		p.turns++
 	}
 	s.cfg.Devices.OnWaitingPoint(p.pid)
-	t.kind, t.target, t.wait.until, t.guessed = waitKind(r.a), r.b, r.until, r.flags&flagGuessed != 0
+	t.kind, t.target, t.wait.until = waitKind(r.a), r.b, r.until
+	if r.flags&flagGuessed == 0 {
+		t.patience = 0
+	} else {
+		t.patience = min(max(2*t.patience, firstPatience), longestPatience)
+		t.wait.until = r.now + t.patience
+	}
 	t.clocks = r.waitsByClocks()
 	t.writes, t.turns, t.ended = s.cfg.Devices.Writes(p.pid), p.turns, p.ended
 	const wanted = 8 // a descriptor's number and its events
@@ -341,9 +349,16 @@ const (
 	longestProbe = 20 * time.Millisecond
 )
 
-// computesFor is the processor time that a thread may use without a waiting point. One that
-// uses more, and is not found to loop, is taken to loop nevertheless.
-const computesFor = 250 * time.Millisecond
+// computesFor is the processor time that a thread may use without a waiting point, less what it
+// is stepped for. One that uses more, and is not found to loop, is taken to loop nevertheless.
+var computesFor = time.Second // tests take less
+
+// How long a thread that is taken to loop waits for its memory to change before it has
+// another turn: it may as well compute. Each wait is twice as long as the one before.
+const (
+	firstPatience   = units.Microsecond
+	longestPatience = 10 * units.Millisecond
+)
 
 // blocksFor is how long, in real time, a thread may be in a system call that is not simulated.
 const blocksFor = 20 * time.Second
@@ -357,7 +372,7 @@ func (s *scheduler) receive(ctx context.Context, t *thread) (r *request, fds []i
 
 func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []int, bool) {
 	began, last := time.Now(), t.p.now()
-	var used time.Duration // of the processor, at the first probe
+	var used time.Duration // of the processor, at the first probe, and since then for steps
 	probes := 0
 	for wait := firstProbe; ; wait = min(2*wait, longestProbe) {
 		timeout := unix.NsecToTimespec(int64(wait))
@@ -372,6 +387,7 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 			}
 			// Its turn goes on: an answer without looks at others.
 			closeAll(fds)
+			used += time.Duration(r.a)
 			if s.cpuTime(t)-used > computesFor {
 				return &request{op: opWait, flags: flagGuessed, a: uint64(waitLoop), now: r.now, until: units.Never}, nil, true
 			}
@@ -404,7 +420,7 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 
 // goOn answers a probe: the world stands still while the thread runs, and its horizon with it.
 func (s *scheduler) goOn(t *thread, r *request) bool {
-	a := reply{now: r.now}
+	a := reply{now: r.now, ready: readyStill}
 	return unix.Send(t.conn, a.append(nil), unix.MSG_NOSIGNAL) == nil
 }
 

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -261,6 +262,37 @@ static void *setter(void *arg)
 	usleep(50);
 	flag = 1;
 	return arg;
+}
+
+/* Waits for another thread in a loop that does not come back to the same registers. */
+static int counter(void)
+{
+	pthread_t t;
+	unsigned long count = 0;
+
+	pthread_create(&t, NULL, setter, NULL);
+	for (; !flag; count++)
+		__asm__ volatile("" : "+r"(count));
+	say(count ? "counted" : "did not count");
+	pthread_join(t, NULL);
+	return 0;
+}
+
+static long long processor_time(void)
+{
+	struct timespec t;
+
+	syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t); /* the machine's */
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static int computer(const char *ms)
+{
+	for (long long end = processor_time() + atoi(ms) * 1000000ll; processor_time() < end;)
+		for (int i = 0; i < 1000000; i++)
+			__asm__ volatile("" : "+r"(i));
+	say("computed");
+	return 0;
 }
 
 static int threads(void)
@@ -534,6 +566,10 @@ int main(int argc, char **argv)
 		return asker(argv[2]);
 	if (!strcmp(what, "threads"))
 		return threads();
+	if (!strcmp(what, "counter"))
+		return counter();
+	if (!strcmp(what, "computer"))
+		return computer(argv[2]);
 	if (!strcmp(what, "barriers"))
 		return barriers();
 	if (!strcmp(what, "impatient"))
