@@ -35,10 +35,20 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 // 8.3).
 func (c *chip) hasGRH() bool { return c.cfg.Framing != fabric.InfiniBand }
 
+// Datagram is what a NIC knows of a datagram that it has received.
+type Datagram struct {
+	Src   int32         // the host that sent it
+	Frame *fabric.Frame // as it arrived; read-only, and valid during the call
+}
+
+// OnDatagram has f write the global route header of each datagram, which is zeros when f is
+// called, and which nicmodel leaves so otherwise: it knows no addresses. It is not called for
+// packets that have none (InfiniBand).
+func (n *NIC) OnDatagram(f func(header *[rc.GRHBytes]byte, d Datagram)) { n.dma.writeGRH = f }
+
 // placeDatagram moves a datagram to its receive, behind the room for the global route
-// header, which the NIC writes if the packet has one. The model knows no IP addresses,
-// so that the header it writes is zeros. It returns false after telling the transport if
-// that memory may not be written.
+// header, which the NIC writes if the packet has one. It returns false after telling the
+// transport if that memory may not be written.
 func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	p := &eff.Place
 	payload := p.Length - rc.GRHBytes
@@ -56,30 +66,30 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		known = m.translation.list(now, q, sgl, from, int(length))
 		m.translation.holdBack(now, q, known)
 	}
-	visible := m.scatter(now, known, sgl, from, int(length))
-	skip := int(rc.GRHBytes - from) // of what is written, before the payload
-	under, reached := false, true
+	d := datagramPieces{
+		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.buffer}, skip: int(rc.GRHBytes - from),
+	}
+	if d.skip > 0 && m.writeGRH != nil {
+		var b []byte
+		d.header.buffer, b = m.frames.payload(rc.GRHBytes)
+		header := (*[rc.GRHBytes]byte)(b)
+		clear(header[:])
+		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.wire})
+	}
+	reached := true
 	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
-		if r.other != nil {
-			if !r.reaches(addr, length) {
-				reached = false
-				return
-			}
-			under = m.putDatagram(visible, r, addr, length, f.buffer, at-skip) || under
+		if r.other != nil && !r.reaches(addr, length) {
+			reached = false
 			return
 		}
-		b := r.at(addr, length)
-		header := min(max(skip-at, 0), len(b))
-		if header > 0 {
-			m.landings.put(visible, r.key, b[:header], 0, 0)
-		}
-		if b = b[header:]; len(b) > 0 {
-			m.landings.put(visible, r.key, b, f.buffer, at+header-skip)
-			under = true
-		}
+		header := min(uint64(max(d.skip-at, 0)), length)
+		d.put(r, addr, header, &d.header, at)
+		d.put(r, addr+header, length-header, &d.payload, at+int(header)-d.skip)
 	})
-	if under {
-		m.landings.own()
+	if !d.header.end(m.landings) && d.header.buffer != 0 {
+		m.frames.giveBack(d.header.buffer)
+	}
+	if d.payload.end(m.landings) {
 		f.buffer = 0
 	}
 	if ok = ok && reached; !ok {
@@ -88,15 +98,40 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	return ok
 }
 
-// putDatagram puts a piece of a datagram to a region of a Memory: zeros up to offset 0 of
-// the payload, and reports whether there is payload in it.
-func (m *dma) putDatagram(visible units.Time, r *region, addr, length uint64, buffer uint32, offset int) bool {
-	if header := min(uint64(max(-offset, 0)), length); header > 0 {
-		m.landings.putOther(visible, r, addr, header, 0, 0)
-		addr, length, offset = addr+header, length-header, 0
+// datagramPieces puts the pieces of a datagram to memory.
+type datagramPieces struct {
+	landings        *landings
+	visible         units.Time
+	header, payload part
+	skip            int // bytes of header, which what is written begins with
+}
+
+// part is the header of a datagram, or its payload.
+type part struct {
+	buffer uint32 // 0 for zeros
+	last   uint32 // the running count behind its newest piece
+	under  bool   // it has one
+}
+
+// put puts length bytes of a part, from offset on, to a region.
+func (d *datagramPieces) put(r *region, addr, length uint64, p *part, offset int) {
+	if length == 0 {
+		return
 	}
-	if length > 0 {
-		m.landings.putOther(visible, r, addr, length, buffer, offset)
+	if r.other != nil {
+		d.landings.putOther(d.visible, r, addr, length, p.buffer, offset)
+	} else if b := r.at(addr, length); len(b) > 0 {
+		d.landings.put(d.visible, r.key, b, p.buffer, offset)
+	} else {
+		return // a phantom
 	}
-	return length > 0
+	p.last, p.under = d.landings.to, true
+}
+
+// end has the part's newest piece give its buffer back, and reports whether there is one.
+func (p *part) end(l *landings) bool {
+	if p.under {
+		l.ring[(p.last-1)&uint32(len(l.ring)-1)].last = true
+	}
+	return p.under
 }

@@ -47,7 +47,7 @@ func datagramTo(y end, data []byte) WR {
 	}
 }
 
-// A datagram comes with the room for its header before it, whatever pieces its
+// A datagram comes with its header before it, whatever pieces its
 // receive has; within an InfiniBand subnet there is no header, and nothing is
 // written to that room.
 func TestDatagramLayout(t *testing.T) {
@@ -56,6 +56,16 @@ func TestDatagramLayout(t *testing.T) {
 		b := newBed(t, 2, 100*units.Gbps, preset, nil)
 		x, y := b.datagrams(0, 4, nil), b.datagrams(1, 4, nil)
 		payload := pattern(rapid.IntRange(0, 300).Draw(rt, "payload"), 3)
+		header := make([]byte, rc.GRHBytes)
+		if rapid.Bool().Draw(rt, "written") {
+			header = pattern(rc.GRHBytes, 5)
+			y.nic.OnDatagram(func(h *[rc.GRHBytes]byte, d Datagram) {
+				if *h != [rc.GRHBytes]byte{} || d.Src != 0 || int(d.Frame.Dst) != 1 {
+					rt.Errorf("a datagram from %d to %d with %x", d.Src, d.Frame.Dst, *h)
+				}
+				copy(h[:], header)
+			})
+		}
 		buf := bytes.Repeat([]byte{0xaa}, 500)
 		r := y.region(t, buf)
 		var sgl []SGE
@@ -68,7 +78,7 @@ func TestDatagramLayout(t *testing.T) {
 			for k := range n {
 				switch p := room + k; {
 				case p < rc.GRHBytes && preset.Framing != fabric.InfiniBand:
-					want[at+k] = 0
+					want[at+k] = header[p]
 				case p >= rc.GRHBytes && p < rc.GRHBytes+len(payload):
 					want[at+k] = payload[p-rc.GRHBytes]
 				}

@@ -17,6 +17,7 @@ type dma struct {
 	translation *translation
 	landings    *landings
 	buffer      *receiveBuffer
+	writeGRH    func(header *[rc.GRHBytes]byte, d Datagram) // nil: it stays zeros
 }
 
 // allowed makes an access check for a queue pair.

@@ -155,7 +155,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.contexts = contexts{on, n.state}
 	n.translation = translation{chip: on, regions: &n.regions, state: n.state}
 	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
-	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
+	n.dma = dma{chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
 	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}

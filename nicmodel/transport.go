@@ -67,7 +67,7 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	f := t.frames.at(h)
 	t.payload += units.Bytes(f.desc.Payload)
-	from := arrival{f, units.Bytes(f.wire.Size)}
+	from := arrival{f, units.Bytes(f.wire.Size), t.net.Packet(h).Src}
 	had := q.recv.queue.Len()
 	t.receiver.buffer.take(now)
 	var eff rc.Effects
@@ -112,6 +112,7 @@ func (t *transport) drop(now units.Time, h fabric.Handle) {
 type arrival struct {
 	*frame
 	size units.Bytes // on the wire
+	src  int32       // the host that sent it
 }
 
 // carryOut performs the effects that the transport returned. from is the packet that

@@ -2,7 +2,9 @@ package simverbs
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -65,4 +67,26 @@ func (q *QP) address(wr *verbs.SendWR) error {
 	}
 	q.wr.QKey = rc.QKey(wr.RemoteQKey, q.attr.QKey)
 	return nil
+}
+
+// routerHops is the time to live that packets begin with, and fcsBytes are what Ethernet has behind them.
+const (
+	routerHops = 64
+	fcsBytes   = 4
+)
+
+// writeGRH puts the IPv4 header that a datagram came with into the last bytes of its GRH.
+func writeGRH(header *[rc.GRHBytes]byte, host int, d nicmodel.Datagram) {
+	tos := d.Frame.Priority << 5
+	switch {
+	case d.Frame.Flags&fabric.CE != 0:
+		tos |= roce.ECNCE
+	case d.Frame.Flags&fabric.ECT != 0:
+		tos |= roce.ECNECT0
+	}
+	ip := roce.IPv4Fields{
+		TOS: tos, TotalLen: int(d.Frame.Size) - roce.EthernetBytes - fcsBytes, DontFragment: true, TTL: routerHops - d.Frame.Hops,
+		Src: gidOf(int(d.Src)), Dst: gidOf(host),
+	}
+	ip.Put(header[rc.GRHBytes-roce.IPv4Bytes:])
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -155,7 +156,7 @@ func operations(t *testing.T, a, b *host, foreign bool) string {
 	return trace + fmt.Sprintf("%x\n%x", abuf, bbuf)
 }
 
-// A datagram to memory that lies elsewhere leaves 40 bytes for its header before the data.
+// A datagram has its header before the data, of which the last 20 bytes are IPv4's, in memory that lies elsewhere, too.
 func TestDatagramElsewhere(t *testing.T) {
 	const room = 40 + 100
 	var got [2][]byte
@@ -166,6 +167,11 @@ func TestDatagramElsewhere(t *testing.T) {
 		data := []byte("a datagram")
 		datagram(t, a, b, data, verbs.SGEOf(mr, 0, 16), verbs.SGEOf(mr, 50, room-16))
 		got[i] = buf
+		header := roce.IPv4(buf[54:74])
+		total := 20 + 8 + 12 + 8 + 12 + 4 // IPv4, UDP, BTH, DETH, data with padding, ICRC
+		if header.Src() != a.me.GID || header.Dst() != b.me.GID || header.Protocol() != 17 || header.TotalLen() != total || !bytes.Equal(buf[74:84], data) {
+			t.Errorf("received with %x, expected %d bytes from %v to %v", buf[:84], total, a.me.GID, b.me.GID)
+		}
 	}
 	if !bytes.Equal(got[0], got[1]) {
 		t.Errorf("a datagram to memory elsewhere differs:\n%x\n%x", got[0][:200], got[1][:200])

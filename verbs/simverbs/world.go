@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -41,6 +42,7 @@ func (w *World) ForApplications() { w.interactive = true }
 func (w *World) AddDevice(name string, nic *nicmodel.NIC, congestion CongestionFor) *Device {
 	d := &Device{world: w, nic: nic, name: name, congestion: congestion}
 	nic.OnAsyncEvent(func(units.Time) { d.pumpEvents() })
+	nic.OnDatagram(func(header *[rc.GRHBytes]byte, x nicmodel.Datagram) { writeGRH(header, nic.Host(), x) })
 	w.devices[nic.Host()] = d
 	return d
 }
