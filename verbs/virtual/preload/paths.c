@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -99,10 +100,15 @@ const char *map_path(const char *path, char *buf)
 	if (!virtual_root())
 		return path;
 	if (path[1] == 'p') {
-		if (strcmp(path, "/proc/cpuinfo") || !simulated())
+		bool boot = !strcmp(path, "/proc/sys/kernel/random/boot_id");
+		size_t n;
+
+		if ((!boot && strcmp(path, "/proc/cpuinfo")) || !simulated())
 			return path;
-		strcpy(buf, turns_dir);
-		return strcat(buf, "/cpuinfo");
+		n = sprintf(buf, "%s/%s", turns_dir, boot ? "boot_id-" : "cpuinfo");
+		for (size_t i = 0; boot && i < sizeof welcome.addr; i++)
+			n += sprintf(buf + n, "%02x", welcome.addr[i]);
+		return buf;
 	}
 	for (int i = 0; i < prefix_count; i++) {
 		const char *rest = after(path, prefixes[i]);

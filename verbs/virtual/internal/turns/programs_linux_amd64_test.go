@@ -189,7 +189,7 @@ func TestPrograms(t *testing.T) {
 		want     []string
 	}{
 		{"clocks", []command{on(0, 0, "PROGRAM", "clocks")}, []string{clocksWant}},
-		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"processors: 1\ncpu MHz\t\t: 2000.000\n"}},
+		{"machine", []command{on(0, 0, "PROGRAM", "machine"), on(1, 0, "PROGRAM", "machine")}, []string{fmt.Sprintf(machineWant, 1), fmt.Sprintf(machineWant, 2)}},
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
 		{"a call at once", []command{on(0, 0, "PROGRAM", "server", "0"), on(1, units.Millisecond, "PROGRAM", "caller", "h0")}, []string{calledWant, "1060000 read\n"}},
@@ -273,6 +273,11 @@ const clocksWant = `20 start
 1000160 slept 1 ms
 2000360
 51000220 spun 50 ms
+`
+
+const machineWant = `processors: 1
+cpu MHz		: 2000.000
+00000000-0000-4000-8000-ffff0a00000%d
 `
 
 const timersWant = `3 left

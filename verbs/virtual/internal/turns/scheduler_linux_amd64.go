@@ -91,6 +91,11 @@ func (s *scheduler) listen() error {
 	var hosts []byte
 	for _, h := range s.cfg.Hosts {
 		hosts = fmt.Appendf(hosts, "%s %s\n", h.Addr, h.Name)
+		a := h.Addr.As16()
+		id := fmt.Sprintf("00000000-0000-4000-8000-%x\n", a[10:])
+		if err := os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("boot_id-%x", a)), []byte(id), 0o600); err != nil {
+			return err
+		}
 	}
 	err := errors.Join(
 		os.Mkdir(filepath.Join(s.dir, "net"), 0o700),

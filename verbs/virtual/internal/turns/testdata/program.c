@@ -519,7 +519,7 @@ static int queue(const char *most)
 	return 0;
 }
 
-static int cpu(void)
+static int machine(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "r");
 	char line[200];
@@ -531,6 +531,9 @@ static int cpu(void)
 	while (f && fgets(line, sizeof line, f))
 		if (!strncmp(line, "cpu MHz", 7))
 			printf("%s", line);
+	f = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (f && fgets(line, sizeof line, f))
+		printf("%s", line);
 	return 0;
 }
 
@@ -586,8 +589,8 @@ int main(int argc, char **argv)
 		return datagram();
 	if (!strcmp(what, "execute"))
 		return execl(argv[2], argv[2], (char *)NULL);
-	if (!strcmp(what, "cpu"))
-		return cpu();
+	if (!strcmp(what, "machine"))
+		return machine();
 	if (!strcmp(what, "stuck"))
 		return pause();
 	if (!strcmp(what, "timerfd"))
