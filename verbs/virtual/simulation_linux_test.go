@@ -180,6 +180,26 @@ func TestSimulatedLikePerf(t *testing.T) {
 	}
 }
 
+// TestSimulatedUCX has UCX find the devices of two hosts by itself, connect by datagrams, and measure; twice the same.
+func TestSimulatedUCX(t *testing.T) {
+	var runs [2][]string
+	for i := range runs {
+		runs[i] = newSimulated(t, 2).run("ucx_perftest -t tag_lat -n 300 -w 50", "ucx_perftest -t tag_lat -n 300 -w 50 h0")
+	}
+	if d := cmp.Diff(runs[0], runs[1]); d != "" {
+		t.Errorf("two runs differ:\n%s", d)
+	}
+	_, row, _ := strings.Cut(runs[0][1], "Final:")
+	fields := strings.Fields(row)
+	if len(fields) < 2 {
+		t.Fatalf("no result in\n%s", runs[0][1])
+	}
+	// Half a round trip of ib_send_lat's is 2.41 us.
+	if us, err := strconv.ParseFloat(fields[1], 64); err != nil || us < 2 || us > 3 {
+		t.Errorf("a latency of %s us in the median, expected 2 to 3", fields[1])
+	}
+}
+
 func averageUs(r *perf.Row) float64 { return float64(r.Latency.AvgUs) }
 
 func messageRate(r *perf.Row) float64 { return float64(r.Bandwidth.MessageRateMpps) }

@@ -348,7 +348,7 @@ EXPORT int kill(pid_t pid, int sig)
 	if (!simulated())
 		return NEXT(kill)(pid, sig);
 	if (pid == (pid_t)welcome.pid)
-		return NEXT(kill)(syscall(SYS_getpid), sig);
+		return NEXT(kill)(NEXT(syscall)(SYS_getpid), sig);
 	err = turn_ask(TURN_SIGNAL, pid, sig, 0, 0, NULL);
 	turn_changed();
 	errno = err;
@@ -516,6 +516,30 @@ EXPORT ssize_t getrandom(void *buf, size_t n, unsigned flags)
 		return NEXT(getrandom)(buf, n, flags);
 	random_bytes(buf, n);
 	return n;
+}
+
+EXPORT pid_t gettid(void)
+{
+	return simulated() ? turn_thread() : NEXT(gettid)();
+}
+
+/* Programs ask for these by number, too. */
+EXPORT long syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_getpid && simulated())
+		return getpid();
+	if (number == SYS_gettid && simulated())
+		return gettid();
+	if (number == SYS_getrandom && simulated())
+		return getrandom((void *)a[0], a[1], a[2]);
+	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 EXPORT int getentropy(void *buf, size_t n)

@@ -27,11 +27,18 @@ static int reads;	   /* of clocks, with nothing else between them */
 
 static __thread int conn __attribute__((tls_model("initial-exec"))) = -1;
 static __thread bool busy __attribute__((tls_model("initial-exec")));
+static __thread int number __attribute__((tls_model("initial-exec"))) = 1; /* of the process's threads */
 static uint32_t seen_changes;
 
 bool turn_busy(void)
 {
 	return busy;
+}
+
+/* The first thread has its process's number. Threads of one are so far apart that those of another do not have them. */
+int turn_thread(void)
+{
+	return welcome.pid + (number - 1) * 100000;
 }
 
 static void complain(const char *format, va_list ap)
@@ -146,7 +153,7 @@ static void deliver(uint64_t signals, int *interrupted)
 			continue;
 		if (interrupted && !NEXT(sigaction)(sig, NULL, &a) && a.sa_handler != SIG_IGN && a.sa_handler != SIG_DFL)
 			*interrupted |= a.sa_flags & SA_RESTART ? INTERRUPTED : INTERRUPTED | INTERRUPTED_NO_RESTART;
-		syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), sig);
+		syscall(SYS_tgkill, NEXT(syscall)(SYS_getpid), NEXT(syscall)(SYS_gettid), sig);
 	}
 }
 
@@ -301,7 +308,7 @@ static int connect_scheduler(void)
 
 static void hello(bool process)
 {
-	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = syscall(SYS_gettid)};
+	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = NEXT(syscall)(SYS_gettid)};
 	struct turn_welcome w;
 	struct turn_reply r;
 	uint64_t old;
@@ -311,6 +318,7 @@ static void hello(bool process)
 	exchange(&q, NULL, 0, NULL, 0, &r, process ? &w : NULL, process ? sizeof w : 0, &fd);
 	if (r.err)
 		fail("the scheduler refuses the process: %s", strerror(r.err));
+	number = process ? 1 : r.value;
 	if (process) {
 		void *b;
 
@@ -430,5 +438,6 @@ __attribute__((destructor)) static void unload(void)
 
 __attribute__((constructor)) static void load(void)
 {
+	syscall(SYS_getppid); /* looks the C library's up, before a signal handler would */
 	simulated();
 }

@@ -68,7 +68,7 @@ struct turn_reply {
 	int64_t alone;	 /* before this nobody else runs */
 	int64_t horizon; /* and before this nobody changes what the thread sees without a call */
 	uint64_t signals; /* a bit for each, from 1 on */
-	uint64_t value;
+	uint64_t value;	  /* of TURN_HELLO: the thread's, in its process, from 1 on */
 };
 
 /* What the reply to a process's first TURN_HELLO has after it; a descriptor of the board comes with it. */
@@ -151,6 +151,8 @@ void board_read(void);
 void turn_child(void);
 /* turn_busy reports whether the thread is within a message. */
 bool turn_busy(void);
+/* turn_thread is the number of the thread that the program sees. */
+int turn_thread(void);
 int turn_join(void);   /* a new thread's first act */
 void turn_leave(void); /* and its last */
 

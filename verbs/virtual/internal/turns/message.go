@@ -103,7 +103,7 @@ type reply struct {
 	// alone and horizon are what the function horizon returns.
 	now, alone, horizon units.Time
 	signals             uint64
-	value               uint64
+	value               uint64 // of opHello: thread.number
 }
 
 func (r *reply) append(b []byte) []byte {

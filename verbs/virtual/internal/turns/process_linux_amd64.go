@@ -217,7 +217,7 @@ func (s *scheduler) join(p *process, tid int) *thread {
 		return nil
 	}
 	p.named++
-	t := &thread{p: p, number: p.named, tid: tid, conn: conn}
+	t := &thread{p: p, number: p.named, tid: tid, conn: conn, fresh: true}
 	t.wait = wait{until: s.cfg.Simulation.Now(), ready: t.isReady}
 	if len(p.threads) == 0 {
 		if err := p.newBoard(); err != nil {

@@ -325,7 +325,10 @@ const threadsWant = `143020 all counted
 2000193080 timed out
 `
 
-const barriersWant = `30020: 2 met
+const barriersWant = `thread 1000 1000 of 1000 1000
+thread 101000 101000 of 1000 1000
+thread 201000 201000 of 1000 1000
+30020: 2 met
 30020: 0 met
 30020: 1 met
 60040: 2 met

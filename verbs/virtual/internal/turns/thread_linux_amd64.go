@@ -22,6 +22,7 @@ type thread struct {
 	tid     int
 	conn    int
 	welcome bool // the next reply is its process's first
+	fresh   bool // it is the thread's
 
 	wait    wait
 	kind    waitKind
@@ -332,6 +333,10 @@ func (s *scheduler) reply(t *thread, r *reply) bool {
 	r.alone, r.horizon = horizon(s.cfg.Simulation, s.waits, again)
 	s.alone = r.alone
 	r.signals, t.signals = t.signals, 0
+	if t.fresh {
+		r.value = uint64(t.number)
+		t.fresh = false
+	}
 	b := r.append(s.out[:0])
 	var oob []byte
 	if t.welcome {

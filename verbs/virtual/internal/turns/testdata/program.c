@@ -338,6 +338,7 @@ static void *meeting(void *arg)
 {
 	int serial = 0;
 
+	printf("thread %d %ld of %d %ld\n", gettid(), syscall(SYS_gettid), getpid(), syscall(SYS_getpid));
 	for (int i = 0; i < 3; i++) {
 		usleep(10 * ((intptr_t)arg + 1));
 		serial += pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
