@@ -345,41 +345,59 @@ func TestEINProgramIsTheModel(t *testing.T) {
 				define = append(define, "EIN_MAX_GAP=2")
 			}
 			program := load(t, "ein", on, define...)
-			var noticed, others int
 			rapid.Check(t, func(t *rapid.T) {
 				pl := program.New()
-				var v p4.Verdict
 				var model telemetry.Incast
 				var now units.Time
 				packets := 0
 				for range rapid.IntRange(1, 100).Draw(t, "dequeues") {
 					now += units.Time(rapid.OneOf(rapid.Int64Range(0, int64(200*units.Nanosecond)), rapid.Int64Range(0, int64(5*units.Microsecond))).Draw(t, "dt"))
 					packets = max(0, packets+rapid.IntRange(-6, 8).Draw(t, "change"))
-					in := p4.Intrinsic{DequeueTime: now, DequeueDepth: p4.Depth{Packets: packets, Bytes: units.Bytes(packets) * 1120}}
-					frame := frameFields{v6: rapid.Bool().Draw(t, "IPv6")}.build()
-					got := one(t, pl, frame, in, &v)
-					ticks := uint64(now / units.Nanosecond)
-					if on == bmv2 {
-						ticks = uint64(now / units.Microsecond)
-					}
-					want := model.Dequeue(&rule, ticks, uint64(packets)*14)
-					bth := got[udpOffset(got)+roce.UDPBytes:]
-					if (telemetry.EINBits(bth) == telemetry.EIN) != want {
-						t.Fatalf("at %v with %d packets queued: EIN is %v, want %v", now, packets, !want, want)
-					}
-					if want {
-						noticed++
-					} else {
-						others++
-					}
-					checkICRC(t, got)
+					sameEIN(t, pl, on, &model, &rule, now, packets, rapid.Bool().Draw(t, "IPv6"))
 				}
 			})
+
+			// Few checks may draw few queues that grow. One that grows and drains has both.
+			pl := program.New()
+			var model telemetry.Incast
+			var noticed, others int
+			packets := 0
+			for i := range 400 {
+				if i%200 < 100 {
+					packets += 8
+				} else {
+					packets = max(0, packets-40)
+				}
+				if sameEIN(t, pl, on, &model, &rule, units.Time(i)*units.Microsecond, packets, i%3 == 0) {
+					noticed++
+				} else {
+					others++
+				}
+			}
 			if noticed < 100 || others < 100 {
 				t.Errorf("%d packets with EIN and %d without: too few to tell", noticed, others)
 			}
 		})
 	}
+}
+
+// sameEIN has a packet leave the program at now, with so many packets queued behind it,
+// and fails the test unless it has EIN exactly where the model has. It returns whether.
+func sameEIN(t failer, pl *p4.Pipeline, on chip, model *telemetry.Incast, rule *telemetry.IncastRule, now units.Time, packets int, v6 bool) bool {
+	t.Helper()
+	var v p4.Verdict
+	in := p4.Intrinsic{DequeueTime: now, DequeueDepth: p4.Depth{Packets: packets, Bytes: units.Bytes(packets) * 1120}}
+	got := one(t, pl, frameFields{v6: v6}.build(), in, &v)
+	ticks := uint64(now / units.Nanosecond)
+	if on == bmv2 {
+		ticks = uint64(now / units.Microsecond)
+	}
+	want := model.Dequeue(rule, ticks, uint64(packets)*14)
+	if (telemetry.EINBits(got[udpOffset(got)+roce.UDPBytes:]) == telemetry.EIN) != want {
+		t.Fatalf("at %v with %d packets queued: EIN is %v, want %v", now, packets, !want, want)
+	}
+	checkICRC(t, got)
+	return want
 }
 
 // A frame that has no telemetry leaves as it came, whatever it is, if no port has a role.
