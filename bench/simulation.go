@@ -231,7 +231,7 @@ func (s *simulation) mayTurn(start units.Time) bool {
 		return false
 	}
 	for _, f := range s.active {
-		if f.Size > 0 && f.arrived().Payload+s.within(f) < f.Size || f.Size == 0 && f.Stop > start+s.net.Lookahead() {
+		if f.Size > 0 && f.arrived().Payload+s.within(f) < f.Size || f.Size == 0 && f.Stop > start+s.net.Division().Longest() {
 			return false
 		}
 	}
@@ -244,9 +244,9 @@ func (s *simulation) within(f *flow) units.Bytes {
 	case f.Operation != workload.Read && (f.light != nil || !f.kept.notifies()):
 		return 0
 	case f.light != nil:
-		return s.net.LineRate(f.Dst).BytesIn(s.net.Lookahead()) + s.sys.NIC.MTU
+		return s.net.LineRate(f.Dst).BytesIn(s.net.Division().Longest()) + s.sys.NIC.MTU
 	}
-	return f.sink.LineRate().BytesIn(s.net.Lookahead()) + units.Bytes(f.sink.Receiving()+1)*s.sys.NIC.MTU
+	return f.sink.LineRate().BytesIn(s.net.Division().Longest()) + units.Bytes(f.sink.Receiving()+1)*s.sys.NIC.MTU
 }
 
 // Handle implements des.Handler.

@@ -298,7 +298,7 @@ func (d *driven) settle(now units.Time) error {
 // mayTurn reports whether hosts may do something together in a window that starts at a
 // time: only once all that was posted may arrive in it.
 func (d *driven) mayTurn(start units.Time) bool {
-	if d.closed || !d.opened || !d.MayTurn(start, start+d.sim.net.Lookahead()) {
+	if d.closed || !d.opened || !d.MayTurn(start, start+d.sim.net.Division().Longest()) {
 		return false
 	}
 	for _, f := range d.flows {

@@ -52,7 +52,7 @@ type crew struct {
 	d       *fabric.Division
 	last    uint64 // events of the window before
 	workers int
-	shares  []share
+	shares  [][]share // by Turn
 
 	_      [64]byte
 	window atomic.Uint64 // that has started; the last one ends the run
@@ -84,12 +84,16 @@ const batches = 32
 const spins = 4000
 
 func newCrew(n *fabric.Network, d *fabric.Division, workers int) *crew {
-	c := &crew{n: n, d: d, workers: workers, shares: make([]share, workers)}
-	for i, first := 0, 0; i < workers; i++ {
-		s := &c.shares[i]
-		s.first, s.last = first, d.Split(i+1, workers)
-		s.batch = max(1, (s.last-s.first)/batches)
-		first = s.last
+	c := &crew{n: n, d: d, workers: workers, shares: make([][]share, d.Turns())}
+	for turn := range d.Turns() {
+		shares := make([]share, workers)
+		for i, first := 0, 0; i < workers; i++ {
+			s := &shares[i]
+			s.first, s.last = first, d.Split(turn, i+1, workers)
+			s.batch = max(1, (s.last-s.first)/batches)
+			first = s.last
+		}
+		c.shares[turn] = shares
 	}
 	c.wake.L = &c.mu
 	for i := 1; i < workers; i++ {
@@ -141,8 +145,9 @@ func (c *crew) run() {
 		c.d.Run(0, 0, c.d.Nodes())
 		return
 	}
-	for i := range c.shares {
-		c.shares[i].refill()
+	shares := c.shares[c.d.Turn()]
+	for i := range shares {
+		shares[i].refill()
 	}
 	c.busy.Store(int64(c.workers - 1))
 	c.announce()
@@ -184,8 +189,9 @@ func (c *crew) worker(lane int) {
 
 // work runs nodes until none is left.
 func (c *crew) work(lane int) {
+	shares := c.shares[c.d.Turn()]
 	for i := range c.workers {
-		s := &c.shares[(lane+i)%c.workers]
+		s := &shares[(lane+i)%c.workers]
 		for {
 			first, last, ok := s.take(i == 0)
 			if !ok {

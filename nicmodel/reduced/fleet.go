@@ -150,6 +150,12 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 		f.lanes[i].Lane, f.lanes[i].fleet = net.Lane(i), f
 	}
 	net.OnSettle(f.settleAll)
+	if cfg.Receiver == nil { // which has a timer for when a flow has ended
+		f.linger = net.BetweenHosts()
+		if d := net.Division(); d != nil {
+			d.Alternate()
+		}
+	}
 	f.register()
 	for host := range f.nics {
 		n := &f.nics[host]

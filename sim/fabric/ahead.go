@@ -24,7 +24,7 @@ const foresight = 3
 
 // foresee prefetches the memory that leads to the state of a node that will run
 // soon.
-func (n *Network) foresee(d *Division, node int) {
+func (n *Network) foresee(d *Division, node int32) {
 	v := &n.nodes[node]
 	if !v.isSwitch {
 		n.foreseeHost(d, v)
@@ -34,7 +34,7 @@ func (n *Network) foresee(d *Division, node int) {
 	prefetch.Lines(unsafe.Pointer(&n.ports[v.first]), ports*unsafe.Sizeof(port{}))
 	prefetch.Lines(unsafe.Pointer(&n.inlets[v.first]), ports*unsafe.Sizeof(inlet{}))
 	prefetch.Lines(unsafe.Pointer(&d.due[3*v.first]), ports*3*unsafe.Sizeof(d.due[0]))
-	prefetch.Lines(unsafe.Pointer(&d.told[d.parity^1][v.first]), ports*unsafe.Sizeof(tally{}))
+	prefetch.Lines(unsafe.Pointer(&d.told[d.from][v.first]), ports*unsafe.Sizeof(tally{}))
 	prefetch.Lines(unsafe.Pointer(&d.known[v.first]), ports*unsafe.Sizeof(tally{}))
 }
 
@@ -43,7 +43,7 @@ func (n *Network) foreseeHost(d *Division, v *nodeState) {
 	prefetch.Line(unsafe.Pointer(&n.ports[at]))
 	prefetch.Line(unsafe.Pointer(&n.inlets[at]))
 	prefetch.Line(unsafe.Pointer(&d.due[3*at]))
-	prefetch.Line(unsafe.Pointer(&d.told[d.parity^1][at]))
+	prefetch.Line(unsafe.Pointer(&d.told[d.from][at]))
 	prefetch.Line(unsafe.Pointer(&d.known[at]))
 	prefetch.Line(unsafe.Pointer(&d.alarms[v.index]))
 	if p, ok := n.ends[v.index].(Foresight); ok {
@@ -52,7 +52,7 @@ func (n *Network) foreseeHost(d *Division, v *nodeState) {
 }
 
 // foreseeMore prefetches the memory that a node that runs next will touch.
-func (n *Network) foreseeMore(d *Division, node int) {
+func (n *Network) foreseeMore(d *Division, node int32) {
 	v := &n.nodes[node]
 	for i := v.first; i < v.first+v.count; i++ {
 		// Before the first is taken, the other end may be setting head.

@@ -29,13 +29,19 @@ type Division struct {
 	window units.Time
 
 	start, end units.Time
-	parity     int // of the window, or between two, of the one before
+	order      [turns][]int32 // the nodes of windows of each Turn
+	side       []uint8        // by node; nil without sides, see Alternate
+	turn       Turn           // of the window
+	done       [2]units.Time  // by side: before which all is done; without sides both are equal
+	// What nodes tell each other: the half of told and mail that those of the window read, and
+	// the one that they write to.
+	from, parity int
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
 	set  []uint64     // a bit for each of due that is set, in words of a node each
 	sets []uint32     // by node: where its words start, and behind them their end
-	// What has been put on the links to ports in windows of a parity, and how much of
+	// What has been put on the links to ports in windows that wrote to a half, and how much of
 	// it the ports know of; the first packet arrives by mail, by node.
 	told  [2][]tally
 	known []tally
@@ -52,7 +58,7 @@ type Division struct {
 	within  bool           // a window is open
 	stirred bool           // an event of the engine made something due at a port at once
 
-	most   units.Time            // of windows, see Within
+	span   units.Time            // see Within
 	single func(units.Time) bool // see SingleInstants
 	rhythm units.Time            // see EndEvery
 	wakes  units.Time            // before which alarms go off: the end, or an instant before
@@ -85,12 +91,13 @@ func (n *Network) Divide(lanes int) error {
 		return fmt.Errorf("fabric: a Stage of several switches, which a network that is divided may run at a time: give each its own in Switches")
 	}
 	d := &Division{
-		n: n, window: window, most: window, alarms: make([]hostAlarm, len(n.hosts)),
+		n: n, window: window, span: units.Never, alarms: make([]hostAlarm, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
 	for i := range d.next {
 		d.next[i] = units.Never
+		d.order[AllNodes] = append(d.order[AllNodes], int32(i))
 	}
 	if slices.ContainsFunc(n.kinds, func(k kind) bool { return k.watched != 0 }) {
 		d.watches = make([][]pauseWatch, len(n.switches))
@@ -160,13 +167,14 @@ func (n *Network) Events() uint64 {
 	return events
 }
 
-// Nodes is how many nodes there are to run in a window.
-func (d *Division) Nodes() int { return len(d.next) }
+// Nodes is how many nodes there are to run in the window that has begun: for Run they are
+// numbered from 0.
+func (d *Division) Nodes() int { return len(d.order[d.turn]) }
 
-// Split returns the node at which the i-th of so many shares ends. The shares are
-// about equal by the work of nodes when all are busy: that of their ports, and of
+// Split returns the node at which the i-th of so many shares of a turn's nodes ends. The
+// shares are about equal by the work of nodes when all are busy: that of their ports, and of
 // hosts.
-func (d *Division) Split(i, shares int) int {
+func (d *Division) Split(turn Turn, i, shares int) int {
 	work := func(v *nodeState) int {
 		if v.isSwitch {
 			return int(v.count)
@@ -174,16 +182,16 @@ func (d *Division) Split(i, shares int) int {
 		return 2
 	}
 	all, sum := 0, 0
-	for v := range d.n.nodes {
+	for _, v := range d.order[turn] {
 		all += work(&d.n.nodes[v])
 	}
-	for v := range d.n.nodes {
+	for at, v := range d.order[turn] {
 		if i < shares && sum*shares >= all*i {
-			return v
+			return at
 		}
 		sum += work(&d.n.nodes[v])
 	}
-	return len(d.n.nodes)
+	return len(d.order[turn])
 }
 
 // SingleInstants has windows last an instant only where f says so of their start: for
@@ -196,7 +204,7 @@ func (d *Division) EndEvery(span units.Time) { d.rhythm = span }
 
 // Within has windows last no longer than a span, at least 0: for whoever acts that long
 // after something at a host. Windows of a span of 0 last an instant.
-func (d *Division) Within(span units.Time) { d.most = min(d.window, span) }
+func (d *Division) Within(span units.Time) { d.span = span }
 
 // Join has the endpoints of two hosts, the second one's the larger number, run together, in
 // order of time: they share state. At one instant what arrives at either goes before the
@@ -213,40 +221,50 @@ func (d *Division) Join(first, second int) {
 	d.joined[a], d.joined[b] = b, a
 }
 
-// nextDue is when something is due, between windows, or units.Never.
-func (d *Division) nextDue() units.Time {
-	least := units.Never
+// nextDue is when something is due by side, between windows, or units.Never.
+func (d *Division) nextDue() (next [2]units.Time) {
+	next = noneDue
 	for i := range d.n.lanes {
-		d.n.lanes[i].publish()
-		least = min(least, d.n.lanes[i].least)
+		x := &d.n.lanes[i]
+		x.publish()
+		for side, at := range x.least {
+			next[side] = min(next[side], at)
+		}
 	}
-	return least
+	return next
 }
 
-// Begin begins the window that starts with what is due next at a node, if that is no
-// later than the engine's next event and until.
+// Begin begins a window with what is due next at a node, if that is no later than the
+// engine's next event and until.
 func (d *Division) Begin(until units.Time) bool {
-	start := d.nextDue()
+	next := d.nextDue()
+	start := min(next[0], next[1])
 	if c := d.n.circuits; c != nil && start != units.Never {
 		c.schedule(start)
 	}
 	outside := d.n.eng.Next()
 	limit := min(until, outside)
-	if start > limit || start == units.Never || outside == limit && d.end > limit && !d.stirred {
+	if start > limit || start == units.Never {
 		return false
 	}
-	d.stirred = false
+	single := d.span == 0 || d.single != nil && d.single(start)
+	if d.alternates() && !single {
+		return d.beginSide(next, limit, outside)
+	}
+	if outside == limit && d.allDone() > limit && !d.stirred {
+		return false
+	}
 	if d.rhythm > 0 {
 		outside = min(outside, (start/d.rhythm+1)*d.rhythm)
 		limit = min(limit, outside)
 	}
-	end := start + d.most
+	end := start + min(d.window, d.span)
 	if limit != units.Never {
 		end = min(end, limit+1)
 	}
 	wakes := end
-	if d.most == 0 || d.single != nil && d.single(start) {
-		if end = start + 1; d.end < end {
+	if single {
+		if end = start + 1; d.allDone() < end {
 			wakes = start // arrivals first, and their consequences
 		} else {
 			wakes = end
@@ -255,22 +273,36 @@ func (d *Division) Begin(until units.Time) bool {
 	if end > outside {
 		wakes = outside
 	}
-	d.start, d.end, d.wakes = start, end, wakes
-	d.parity ^= 1
-	d.within = true
-	for i := range d.n.lanes {
-		x := &d.n.lanes[i]
-		x.least, x.start, x.end = units.Never, start, end
-	}
+	d.from, d.parity = d.parity, d.parity^1
+	d.done[0], d.done[1] = max(d.done[0], end), max(d.done[1], end)
+	d.open(AllNodes, start, end, wakes)
 	return true
 }
 
-// End ends a window: everything before its end is done. The engine's Now is the
-// window's end.
+// allDone is the time before which all nodes have done everything.
+func (d *Division) allDone() units.Time { return min(d.done[0], d.done[1]) }
+
+// open opens a window of some nodes.
+func (d *Division) open(turn Turn, start, end, wakes units.Time) {
+	d.turn, d.start, d.end, d.wakes = turn, start, end, wakes
+	d.stirred = false
+	d.within = true
+	for i := range d.n.lanes {
+		x := &d.n.lanes[i]
+		x.start, x.end = start, end
+		if turn == AllNodes {
+			x.least = noneDue
+		} else {
+			x.least[turn.side()] = units.Never
+		}
+	}
+}
+
+// End ends a window. The engine's Now is then the last instant that all nodes have done.
 func (d *Division) End() {
 	d.within = false
 	d.n.lanes[0].due = nil // see setAlarm
-	d.n.eng.Advance(max(d.n.eng.Now(), d.end-1))
+	d.n.eng.Advance(max(d.n.eng.Now(), d.allDone()-1))
 	if d.n.settle != nil {
 		d.n.settle()
 	}
@@ -282,46 +314,61 @@ func (d *Division) Run(lane, first, last int) {
 	x := &d.n.lanes[lane]
 	n, end := d.n, d.end
 	// Nodes from last on may be at work on another lane.
-	mail, next, busy := d.mail[d.parity^1][:last], d.next[:last], d.busy[:last]
-	for v := first; v < last; v++ {
-		if w := v + 1; w < len(busy) && busy[w] >= busyNode {
-			n.foreseeMore(d, w)
+	order := d.order[d.turn][:last]
+	mail, next, busy := d.mail[d.from], d.next, d.busy
+	for i := first; i < last; i++ {
+		if i+1 < len(order) {
+			if w := order[i+1]; busy[w] >= busyNode {
+				n.foreseeMore(d, w)
+			}
 		}
-		if w := v + foresight; w < len(busy) && busy[w] >= busyNode {
-			n.foresee(d, w)
+		if i+foresight < len(order) {
+			if w := order[i+foresight]; busy[w] >= busyNode {
+				n.foresee(d, w)
+			}
 		}
-		if d.joined != nil && d.joined[v] != int32(v) {
+		v := order[i]
+		if d.joined != nil && d.joined[v] != v {
 			if n.nodes[v].index < n.nodes[d.joined[v]].index { // the other's turn is this one
-				x.runJoined(int32(v), d.joined[v])
+				x.runJoined(v, d.joined[v])
 			}
 			continue
 		}
 		due := next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
 			mail[v].Store(int64(units.Never))
-			x.absorb(int32(v))
+			x.absorb(v)
 			due = min(due, m)
 		}
 		if due < end {
 			before := x.events
 			if n.nodes[v].isSwitch {
-				due = x.runSwitch(int32(v))
+				due = x.runSwitch(v)
 			} else {
-				due = x.runHost(int32(v))
+				due = x.runHost(v)
 			}
 			busy[v] = uint16(min(x.events-before, math.MaxUint16))
 			x.publish()
 		}
 		next[v] = due
-		x.least = min(x.least, due)
+		x.dueAt(v, due)
 	}
+}
+
+// dueAt notes that something is due at a node at a time.
+func (x *Lane) dueAt(node int32, at units.Time) {
+	least := &x.least[0]
+	if d := x.n.division; d.side != nil {
+		least = &x.least[d.side[node]&1]
+	}
+	*least = min(*least, at)
 }
 
 // absorb takes notice of what was put on the links to a node in the last window.
 func (x *Lane) absorb(node int32) {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]
-	told, known := d.told[d.parity^1][v.first:v.first+v.count], d.known[v.first:v.first+v.count]
+	told, known := d.told[d.from][v.first:v.first+v.count], d.known[v.first:v.first+v.count]
 	due, set := d.due[3*v.first:], d.set[d.sets[node]:]
 	for p := range told {
 		if told[p] == known[p] {
@@ -368,7 +415,7 @@ func (x *Lane) publish() {
 				break
 			}
 		}
-		x.least = min(x.least, w.arrival)
+		x.dueAt(l.wire.node, w.arrival)
 	}
 	x.news = x.news[:0]
 }
@@ -399,8 +446,8 @@ func (n *Network) alarm(at, p uint32) uint32 { return 2*p + uint32(n.inlets[at].
 // agenda is when what is due at the node that a lane runs, within a window: a
 // calendar of one turn, whose buckets hold alarms by their number.
 type agenda struct {
-	start, end units.Time // of the window
-	least      units.Time // when something is due after it, at any node of the lane's
+	start, end units.Time    // of the window
+	least      [2]units.Time // by side: when something is due after it, as far as this lane knows
 
 	shift   uint
 	first   uint32       // the node's first port
@@ -419,11 +466,16 @@ const (
 )
 
 func newAgenda(window units.Time, alarms uint32) agenda {
-	a := agenda{least: units.Never, nexts: make([]uint16, alarms)}
+	a := agenda{least: noneDue, nexts: make([]uint16, alarms)}
+	a.spans(window)
+	return a
+}
+
+// spans has the calendar reach over a window.
+func (a *agenda) spans(window units.Time) {
 	for (int64(window)-1)>>a.shift >= agendaBuckets {
 		a.shift++
 	}
-	return a
 }
 
 // set sets an alarm that is not set.
@@ -501,7 +553,7 @@ func (d *Division) stir(at uint32, t units.Time) {
 	d.due[3*v.first+i] = t
 	d.set[d.sets[node]+i/64] |= 1 << (i % 64)
 	d.next[node] = min(d.next[node], t)
-	x.least = min(x.least, t)
+	x.dueAt(node, t)
 	d.stirred = d.stirred || t <= n.eng.Now()
 }
 

@@ -81,7 +81,7 @@ func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	if !d.within {
 		node, x := n.inlets[n.hosts[host].port].node, &n.lanes[0]
 		d.next[node] = min(d.next[node], at)
-		x.least = min(x.least, at)
+		x.dueAt(node, at)
 	}
 }
 

@@ -9,7 +9,7 @@ func (x *Lane) runJoined(first, second int32) {
 	nodes := [2]int32{first, second}
 	due := units.Never
 	for _, v := range nodes {
-		mail := &d.mail[d.parity^1][v]
+		mail := &d.mail[d.from][v]
 		if m := units.Time(mail.Load()); m != units.Never {
 			mail.Store(int64(units.Never))
 			x.absorb(v)
@@ -29,7 +29,7 @@ func (x *Lane) runJoined(first, second int32) {
 		at := n.nodes[v].first
 		own := &d.alarms[n.nodes[v].index].due
 		d.next[v] = min(d.due[3*at], d.due[3*at+1], d.due[3*at+2], own[0], own[1], own[2], own[3])
-		x.least = min(x.least, d.next[v])
+		x.dueAt(v, d.next[v])
 	}
 }
 
