@@ -461,7 +461,7 @@ type agenda struct {
 }
 
 const (
-	agendaBuckets = 1024
+	agendaBuckets = 2048
 	maxDegree     = 1<<14 - 1 // so that numbers of alarms fit 16 bits
 )
 
