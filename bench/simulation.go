@@ -111,7 +111,10 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
 	s.notices = make([]notices, s.net.Lanes())
 	s.net.OnSettle(s.settle)
-	s.linger = s.net.Lookahead()
+	s.linger = s.net.BetweenHosts()
+	if d := s.net.Division(); d != nil {
+		d.Alternate()
+	}
 	world := simverbs.NewWorld(s.engine, s.net)
 	frames := nicmodel.NewFrames(s.net)
 	s.programs.transport(frames)
