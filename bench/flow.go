@@ -305,7 +305,7 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 }
 
 // disconnect takes down what is left of an ended flow: its other end, which can't know of
-// that before the least delay of a link has passed, at a time.
+// that before the least delay of a path between hosts has passed, at a time.
 func (f *flow) disconnect(at units.Time) error {
 	f.poster.nic.Recycle(f.qp.Num())
 	f.peer.bind(f.peerQP.Num(), nil)

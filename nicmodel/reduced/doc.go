@@ -51,9 +51,10 @@
 // between windows, now or ahead of time (StartAt). Their end is also reported
 // between windows, so a flow that is to follow another starts up to a window late;
 // the times in Done are exact. Messages of connections are events of the engine,
-// Config.Completion after what the host learns, and windows are no longer than that. The receiving half of a flow is removed a link's
-// delay after the sending half has ended, divided or not: before that the receiver
-// could not know.
+// Config.Completion after what the host learns, and windows are no longer than that. The
+// receiving half of a flow is removed some time after the sending half has ended, divided
+// or not: the least delay of a path between hosts (fabric.Network.BetweenHosts), or of a
+// link where receivers grant. Before that the receiver could not know.
 //
 // # Limits
 //

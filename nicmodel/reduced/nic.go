@@ -57,9 +57,9 @@ type start struct {
 	fetch  units.Time // of its first packet, see sender.fetch
 }
 
-// closing is a receiver, or the responder of a flow of READs, that goes at a time: the
-// least delay of a link after its sender or requester has ended, which is the first
-// moment at which it could know. Packets that were sent twice may come until then.
+// closing is a receiver, or the responder of a flow of READs, that goes at a time:
+// Fleet.linger after its sender or requester has ended, no later than the first moment at
+// which it could know. Packets that were sent twice may come until then.
 type closing struct {
 	at        units.Time
 	receiver  uint32

@@ -13,7 +13,8 @@ import (
 )
 
 // Division runs a network in windows of time, node by node: within a window no host
-// and no switch can learn what another does, because every link's delay is longer.
+// and no switch can learn what another that is run in it does, because every link's delay
+// is longer; with Alternate, because no two of them have a link.
 // So the nodes of a window may be run in any order and by any number of workers,
 // each with a lane, and the results are those of the undivided network. It also
 // means that a node's memory stays in the nearest cache while all of its events of
@@ -33,16 +34,16 @@ type Division struct {
 	side       []uint8        // by node; nil without sides, see Alternate
 	turn       Turn           // of the window
 	done       [2]units.Time  // by side: before which all is done; without sides both are equal
-	// What nodes tell each other: the half of told and mail that those of the window read, and
-	// the one that they write to.
+	// The halves of told and mail from which the window's nodes learn what others have put on
+	// links, and in which they leave what they put there themselves.
 	from, parity int
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
 	set  []uint64     // a bit for each of due that is set, in words of a node each
 	sets []uint32     // by node: where its words start, and behind them their end
-	// What has been put on the links to ports in windows that wrote to a half, and how much of
-	// it the ports know of; the first packet arrives by mail, by node.
+	// What has been put on the links to ports, in two halves, and how much of it the ports know
+	// of; the first packet arrives by mail, by node.
 	told  [2][]tally
 	known []tally
 	mail  [2][]atomic.Int64

@@ -59,6 +59,68 @@ func TestLengthsOfWindows(t *testing.T) {
 	}
 }
 
+// The sides of a network take turns in windows of twice the least delay, unless windows have
+// to end earlier. No window runs a node of the other side.
+func TestSidesTakeTurns(t *testing.T) {
+	const ns = units.Nanosecond
+	direct := func() *Topology {
+		t := new(Topology)
+		t.Connect(t.AddHost("a"), t.AddHost("b"), gig(100, us))
+		return t
+	}
+	for name, c := range map[string]struct {
+		graph   *Topology
+		set     func(*Division)
+		most    units.Time // of a window
+		between units.Time // two hosts
+	}{
+		"star":            {Star(2, gig(100, us)), func(*Division) {}, 2 * us, 2 * us},
+		"fat tree":        {FatTree(4, 1, gig(100, us), gig(100, us), gig(100, us)), func(*Division) {}, 2 * us, 2 * us},
+		"different links": {LeafSpine(LeafSpineSpec{Leaves: 2, Spines: 2, HostsPerLeaf: 1, Host: gig(100, 700*ns), Trunk: gig(40, us)}), func(*Division) {}, 1400 * ns, 1400 * ns},
+		"two racks":       {Dumbbell(1, 1, gig(100, us), gig(100, us)), func(*Division) {}, us, us},
+		"no switch":       {direct(), func(*Division) {}, us, us},
+		"EndEvery":        {Star(2, gig(100, us)), func(d *Division) { d.EndEvery(5 * us) }, us, 2 * us},
+		"Within":          {Star(2, gig(100, us)), func(d *Division) { d.Within(1900 * ns) }, us, 2 * us},
+		"Within, long":    {Star(2, gig(100, us)), func(d *Division) { d.Within(2 * us) }, 2 * us, 2 * us},
+		"SingleInstants":  {Star(2, gig(100, us)), func(d *Division) { d.SingleInstants(func(units.Time) bool { return true }) }, 1, 2 * us},
+	} {
+		n, err := New(des.New(), c.graph, Default(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Divide(1); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.BetweenHosts(); got != c.between {
+			t.Errorf("%s: %v between two hosts, want %v", name, got, c.between)
+		}
+		d := n.Division()
+		c.set(d)
+		d.Alternate()
+		for range 100 {
+			h := n.Alloc()
+			n.Transmit(0, 0, h, &Frame{Size: 1000, Dst: 1})
+		}
+		longest := units.Time(0)
+		for d.Begin(units.Second) {
+			longest = max(longest, d.end-d.start)
+			for _, v := range d.order[d.Turn()] {
+				if d.Turn() != AllNodes && int(d.side[v]) != d.Turn().side() {
+					t.Fatalf("%s: node %d runs in turn %d", name, v, d.Turn())
+				}
+			}
+			d.Run(0, 0, d.Nodes())
+			d.End()
+		}
+		if tot := n.Totals(); tot.Delivered != 100 {
+			t.Errorf("%s: %+v", name, tot)
+		}
+		if longest != c.most {
+			t.Errorf("%s: the longest window took %v, want %v", name, longest, c.most)
+		}
+	}
+}
+
 // A look at a pause comes after what its port may send at that time, and before all of the
 // next port; one that was meant for an earlier pause is put off, and there is one at a
 // time for a priority.

@@ -45,7 +45,9 @@
 // No node can learn what another does before the delay of a link has passed. Divide makes
 // a network run node by node in windows of that length, in any order and on any number of
 // workers, with bit-identical results. It is also faster on one worker: a node's memory
-// stays in the nearest cache during a window, and most of its events need no queue. An
+// stays in the nearest cache during a window, and most of its events need no queue. Where
+// links join nodes of two sides, these can take turns in windows twice as long
+// (Division.Alternate). An
 // Endpoint that touches no other host, and has its own events as alarms (Waker), works in
 // either kind of network. The engine's events see the network between windows, complete
 // up to their time. Package internal/windows drives it.

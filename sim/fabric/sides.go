@@ -2,11 +2,11 @@ package fabric
 
 import "github.com/sluice-rdma/sluice/units"
 
-// In most networks every link joins nodes of two sides: hosts and, say, spines are on one,
-// leaves on the other. What a node does then depends on the other side alone, as it was the
-// least delay of a link before. So the two sides can take turns, each in windows of twice
-// that delay: while one is at rest at a time, the other goes from a delay before that time to
-// a delay after it. A node's memory is fetched half as often as when all nodes go together.
+// In most networks every link joins nodes of two sides: hosts and spines, say, are on one,
+// leaves on the other. What a node does depends on what the other side did, up to the least
+// delay of a link before. So the two sides can take turns, in windows of twice that delay:
+// while one rests at a time, the other goes from a delay before that time to a delay after
+// it. A node's memory is fetched half as often as when all nodes go together.
 
 // Turn is which nodes a window runs.
 type Turn uint8
@@ -31,7 +31,7 @@ var noneDue = [2]units.Time{units.Never, units.Never}
 // EndEvery, Within), or there are circuits, all nodes go together.
 func (d *Division) Alternate() {
 	side, ok := d.n.sides()
-	if !ok {
+	if !ok || d.side != nil {
 		return
 	}
 	d.side = side
