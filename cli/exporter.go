@@ -13,7 +13,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -67,7 +66,7 @@ basic authentication (https://prometheus.io/docs/prometheus/latest/configuration
 			if err != nil {
 				return usageError{fmt.Errorf("--web.config.file %s: %w", config, err)}
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(c.Context(), endings()...)
 			defer stop()
 			listeners, err := listenAll(ctx, listen)
 			if err != nil {

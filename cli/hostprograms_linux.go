@@ -29,8 +29,14 @@ func hostPrograms(ctx context.Context) bench.RunHostPrograms {
 		if err != nil {
 			return nil, err
 		}
+		release, err := startGuard(sim.Dirs()...)
+		if err != nil {
+			return nil, errors.Join(err, sim.Close())
+		}
 		err = sim.Run(ctx, r.programs...)
-		if err = errors.Join(err, sim.Close()); err != nil {
+		err = errors.Join(err, sim.Close())
+		release()
+		if err != nil {
 			return nil, err
 		}
 		return r.ended()

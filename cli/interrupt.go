@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -27,12 +28,19 @@ func (i interruption) status() int {
 // noteAfter is how long an interrupted command may take to end before it says so.
 const noteAfter = 2 * time.Second
 
-// interruptible returns a context that the first SIGINT or SIGTERM ends, with an
+// endings returns the signals that ask the program to end. SIGHUP is none where it was
+// ignored at the start: nohup's programs outlive their terminal.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	return slices.DeleteFunc(all, func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
+}
+
+// interruptible returns a context that the first of these signals ends, with an
 // interruption as its cause. The second one ends the program at once.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, endings()...)
 	stopped := make(chan struct{})
 	go func() {
 		defer signal.Stop(signals)

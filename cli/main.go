@@ -35,8 +35,8 @@ var errMissed = errors.New("a limit that the scenario states was missed")
 
 // Main is the command: it takes its arguments from os.Args and does not return. It
 // exits with 0 if all is well, 1 if a run failed, 2 if it was called wrongly or a
-// scenario is at fault, 3 if a limit that a scenario states was missed, and 130 or 143 if
-// SIGINT or SIGTERM broke it off. A program calls it once, from main.
+// scenario is at fault, 3 if a limit that a scenario states was missed, and 128 and its number
+// if SIGINT, SIGTERM or SIGHUP broke it off. A program calls it once, from main.
 func Main() {
 	level := slog.LevelWarn
 	if debug, _ := strconv.ParseBool(os.Getenv("SLUICE_DEBUG")); debug {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ gives them another EtherType, base= and step= the values of %s another scale.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(c.Context(), endings()...)
 			defer stop()
 			out := c.OutOrStdout()
 			if !asJSON {

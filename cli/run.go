@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/internal/nictrace"
 	"github.com/sluice-rdma/sluice/internal/outfile"
+	"github.com/sluice-rdma/sluice/internal/rundir"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -124,12 +126,12 @@ func (f *runFlags) runSeeds(c *cobra.Command, names []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	dir, err := os.MkdirTemp("", "sluice-seeds-*")
+	dir, err := rundir.Make("sluice-seeds-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary one
-	folder := sweep.Dir(dir)
+	defer func() { _ = dir.Remove() }() // it is a temporary one
+	folder := sweep.Dir(filepath.Join(dir.Path, "sweep"))
 	p, err := sweep.Make(folder, spec, nil)
 	if err != nil {
 		return usageError{err}

@@ -38,6 +38,11 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespac
 	if err != nil {
 		return err
 	}
+	release, err := startGuard(h.Dir())
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	defer release()
 	cmd := exec.Command(path, args[1:]...) // not of ctx: the program's own signals end it
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -60,7 +65,7 @@ const namespaceCommand = "in-namespace"
 
 // hiddenCommands are what this program runs itself by.
 func hiddenCommands() []*cobra.Command {
-	return []*cobra.Command{{
+	return []*cobra.Command{newGuard(), {
 		Use:                namespaceCommand,
 		Short:              "Mount what sluice virtual --namespace shows, and become the program",
 		Example:            "  sluice in-namespace DIR 1 /sys/class/infiniband /bin/ls ls /sys/class/infiniband",

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rdma/sluice/internal/rundir"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
@@ -22,7 +23,7 @@ import (
 // Host shows devices to programs: a directory with what sysfs and /dev/infiniband would
 // have of them, and a server for those that open them.
 type Host struct {
-	dir     string
+	dir     *rundir.Dir
 	server  *guest.Server
 	devices []*Device
 	cm      *ucma.Host  // nil in simulated time
@@ -41,7 +42,7 @@ const maxSocketPath = 107
 func Serve(devices ...*Device) (*Host, error) { return serve(nil, devices...) }
 
 func serve(sim *Simulation, devices ...*Device) (*Host, error) {
-	dir, err := os.MkdirTemp("", "sluice-virtual-")
+	dir, err := rundir.Make("sluice-virtual-")
 	if err != nil {
 		return nil, err
 	}
@@ -50,18 +51,18 @@ func serve(sim *Simulation, devices ...*Device) (*Host, error) {
 		if h.cm != nil {
 			h.cm.Close()
 		}
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, dir.Remove())
 	}
 	return h, nil
 }
 
 func (h *Host) serve() error {
-	socket := filepath.Join(h.dir, "socket")
+	socket := filepath.Join(h.dir.Path, "socket")
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
 	h.describe()
-	if err := errors.Join(sysfs.Write(h.dir, h.tree, true), h.writeCounters()); err != nil {
+	if err := errors.Join(sysfs.Write(h.dir.Path, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
 	if h.sim != nil {
@@ -111,7 +112,7 @@ func (h *Host) writeCounters() error {
 		if !ok {
 			continue
 		}
-		if err := sysfs.WriteCounters(h.dir, &h.tree[i], c.Counters()); err != nil {
+		if err := sysfs.WriteCounters(h.dir.Path, &h.tree[i], c.Counters()); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscal
 
 // Dir is the directory that has what sysfs and /dev have of the devices, below its sys and
 // dev.
-func (h *Host) Dir() string { return h.dir }
+func (h *Host) Dir() string { return h.dir.Path }
 
 // Paths are those of the machine at which programs find that: each leads into Dir as a whole.
 func (h *Host) Paths() []string { return sysfs.Paths(h.tree) }
@@ -164,7 +165,7 @@ func (h *Host) Environ(environ []string, library string) []string {
 			out = append(out, v)
 		}
 	}
-	return append(out, "LD_PRELOAD="+preload, "SLUICE_VIRTUAL="+h.dir, "SYSFS_PATH="+h.dir+"/sys")
+	return append(out, "LD_PRELOAD="+preload, "SLUICE_VIRTUAL="+h.dir.Path, "SYSFS_PATH="+h.dir.Path+"/sys")
 }
 
 // Close closes the devices, under programs that still use them, too: their calls fail
@@ -177,5 +178,5 @@ func (h *Host) Close() error {
 	for _, d := range h.devices {
 		err = errors.Join(err, d.Close())
 	}
-	return errors.Join(err, os.RemoveAll(h.dir))
+	return errors.Join(err, h.dir.Remove())
 }

@@ -105,6 +105,15 @@ func (s *Simulation) addHost(d *Device) error {
 	return nil
 }
 
+// Dirs are the directories that the programs' environments name, until Close.
+func (s *Simulation) Dirs() []string {
+	dirs := []string{s.scheduler.Dir()}
+	for _, h := range s.hosts {
+		dirs = append(dirs, h.Dir())
+	}
+	return dirs
+}
+
 // Run runs programs to their ends, and returns nil whatever their exit statuses are. It
 // ends all of them and fails if the context ends; with a *StuckError if all wait for what
 // can't come; and if one does what can't be simulated.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"syscall"
 
@@ -24,12 +25,19 @@ var forwarded = []os.Signal{
 var fromTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT}
 
 // Run runs a program to its end and forwards signals to it meanwhile, SIGTERM when ctx
-// ends. It returns the exit status as shells have it: 128 and the signal's number if a
+// ends. Those that were ignored when this process began are the program's to ignore (nohup). If
+// this process is killed, so is the program. It returns the exit status as shells have it: 128 and the signal's number if a
 // signal ended the program.
 func Run(ctx context.Context, cmd *exec.Cmd) (status int, err error) {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded...)
+	signal.Notify(signals, slices.DeleteFunc(slices.Clone(forwarded), signal.Ignored)...)
 	defer signal.Stop(signals)
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	runtime.LockOSThread() // the kernel means this thread by the parent that dies
+	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

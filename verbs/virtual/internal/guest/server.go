@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -30,6 +31,23 @@ type Server struct {
 	conns  map[*net.UnixConn]struct{}
 	served map[int]int // connections by process
 	gone   *sync.Cond  // a connection has ended
+	most   int         // connections at once
+	spare  *os.File    // a descriptor to refuse connections with where none is left
+}
+
+// connDescriptors bounds how many descriptors a connection takes here: its own, its process, the
+// stores that are watched, a page, a file of events at both ends, and copies on their way to
+// the program.
+const connDescriptors = 8
+
+// mostConns is how many connections leave descriptors for what else the process does.
+func mostConns() int {
+	var l unix.Rlimit
+	const others, least = 128, 8
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil || l.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return max((int(l.Cur)-others)/connDescriptors, least)
 }
 
 // Listen serves what open opens on a socket at path, whose mode and directory say who
@@ -40,7 +58,8 @@ func Listen(path string, open Opener, simulated bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{l: l, open: open, simulated: simulated, conns: map[*net.UnixConn]struct{}{}, served: map[int]int{}}
+	s := &Server{l: l, open: open, simulated: simulated, conns: map[*net.UnixConn]struct{}{}, served: map[int]int{}, most: mostConns()}
+	s.keepSpare()
 	s.gone = sync.NewCond(&s.mu)
 	s.running.Go(s.accept)
 	return s, nil
@@ -57,6 +76,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.running.Wait()
+	closeFD(s.spare)
 	return err
 }
 
@@ -86,14 +106,19 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors or memory: later there may be some
-			time.Sleep(10 * time.Millisecond)
+		case err != nil: // out of descriptors or memory
+			if !s.refuseBySpare() {
+				time.Sleep(10 * time.Millisecond) // later there may be some
+			}
 			continue
 		}
 		s.mu.Lock()
-		if s.closed {
+		switch {
+		case s.closed:
 			_ = c.Close()
-		} else {
+		case len(s.conns) >= s.most:
+			s.running.Go(func() { refuse(c) })
+		default:
 			s.conns[c] = struct{}{}
 			s.running.Go(func() {
 				s.serve(c)
@@ -103,6 +128,45 @@ func (s *Server) accept() {
 			})
 		}
 		s.mu.Unlock()
+	}
+}
+
+// keepSpare takes the descriptor that refuseBySpare gives up, if it has none.
+func (s *Server) keepSpare() {
+	if s.spare == nil {
+		s.spare, _ = os.Open(os.DevNull) // the next time
+	}
+}
+
+// refuseBySpare refuses a connection where there is no descriptor to accept it with, and reports
+// whether it could: a program would wait for its answer otherwise.
+func (s *Server) refuseBySpare() bool {
+	if s.spare == nil {
+		s.keepSpare()
+		return false
+	}
+	closeFD(s.spare)
+	s.spare = nil
+	defer s.keepSpare()
+	if s.l.SetDeadline(time.Now().Add(time.Second)) != nil { // another thread may have taken the descriptor
+		return false
+	}
+	c, err := s.l.AcceptUnix()
+	_ = s.l.SetDeadline(time.Time{})
+	if err != nil {
+		return false
+	}
+	refuse(c)
+	return true
+}
+
+// refuse answers what a program sends first: there are too many nodes open.
+func refuse(c *net.UnixConn) {
+	defer c.Close() //nolint:errcheck // it has its answer
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	k := &conn{c: c, out: make([]byte, 0, replySize)}
+	if _, err := c.Read(make([]byte, requestSize+MaxWrite)); err == nil { // a descriptor that comes with it is dropped
+		_ = k.send(&reply{errno: uint32(syscall.EMFILE)}, nil, nil)
 	}
 }
 
@@ -127,6 +191,9 @@ func (s *Server) serve(c *net.UnixConn) {
 	var hello request
 	uffd, err := k.receive(&hello)
 	if err != nil {
+		if errors.Is(err, errNoDescriptor) {
+			_ = k.send(&reply{errno: uint32(syscall.EMFILE)}, nil, nil)
+		}
 		return
 	}
 	p, end, errno := k.hello(&hello, uffd, s.simulated)
@@ -184,7 +251,7 @@ func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end
 	}
 	pidfd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return fail(syscall.ESRCH)
+		return fail(scarceOr(err, syscall.ESRCH))
 	}
 	if uffd != nil && !isUserfaultfd(uffd) {
 		_ = unix.Close(pidfd)
@@ -200,7 +267,7 @@ func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end
 	if simulated {
 		if p.forced, err = newForced(m); err != nil {
 			_ = unix.Close(pidfd)
-			return fail(syscall.EPERM)
+			return fail(scarceOr(err, syscall.EPERM))
 		}
 		p.Memory = p.forced
 	}
@@ -226,6 +293,17 @@ func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end
 			closeFD(p.forced.file)
 		}
 	}, 0
+}
+
+// scarceOr returns the errno of an error that says that this process is out of descriptors or
+// memory, and otherwise the one given.
+func scarceOr(err error, otherwise syscall.Errno) syscall.Errno {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return errno
+		}
+	}
+	return otherwise
 }
 
 // isUserfaultfd reports whether a descriptor that a program sent is one, which wakes
@@ -338,6 +416,9 @@ func (k *conn) mmap(r *request) error {
 	return k.send(&out, nil, m.FD)
 }
 
+// errNoDescriptor says that a descriptor came for which this process had no place, or several.
+var errNoDescriptor = errors.New("a descriptor that could not be taken")
+
 // receive reads a request, and the descriptor that came with it, or nil. The request's
 // data are valid until the next.
 func (k *conn) receive(r *request) (fd *os.File, err error) {
@@ -346,8 +427,12 @@ func (k *conn) receive(r *request) (fd *os.File, err error) {
 		return nil, err
 	}
 	fd, err = descriptor(k.oob[:oobn])
-	if err == nil && (flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || n > requestSize+MaxWrite) {
+	switch {
+	case err != nil:
+	case flags&unix.MSG_TRUNC != 0 || n > requestSize+MaxWrite:
 		err = io.ErrShortBuffer
+	case flags&unix.MSG_CTRUNC != 0:
+		err = errNoDescriptor
 	}
 	if err == nil {
 		err = r.decode(k.in[:n])

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,6 +54,99 @@ func dial(t testing.TB, f fixed) *net.UnixConn {
 	}
 	t.Cleanup(func() { _, _ = c.Close(), s.Close() })
 	return c
+}
+
+// TestFull has a program that opens more nodes than there is room for hear that, whether the
+// server counts or has no descriptor left, and open one when another has been closed.
+func TestFull(t *testing.T) {
+	dir, err := os.MkdirTemp("", "sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "socket")
+	closed := make(chan struct{}, 10)
+	f := fixed{closed: closed}
+	s, err := Listen(path, func(*Process, string) (File, *os.File, syscall.Errno) { return f, nil, 0 }, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.mu.Lock()
+	s.most = 2
+	s.mu.Unlock()
+	open := func(fd int) syscall.Errno {
+		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Write(fd, hello); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, replySize+MaxData)
+		if n, err := unix.Read(fd, b); err != nil || n < replySize {
+			t.Fatalf("an answer of %d bytes, %v", n, err)
+		}
+		return syscall.Errno(binary.NativeEndian.Uint32(b))
+	}
+	var sockets []int
+	for range 5 {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		sockets = append(sockets, fd)
+	}
+	for i, want := range []syscall.Errno{0, 0, syscall.EMFILE} {
+		if got := open(sockets[i]); got != want {
+			t.Errorf("node %d: %v, expected %v", i, got, want)
+		}
+	}
+	if err := unix.Close(sockets[0]); err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	for { // until it counts one less
+		s.mu.Lock()
+		n := len(s.conns)
+		s.mu.Unlock()
+		if n < 2 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if got := open(sockets[3]); got != 0 {
+		t.Errorf("after one was closed: %v", got)
+	}
+
+	s.mu.Lock()
+	s.most = 100
+	s.mu.Unlock()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(sockets[4]) + 20, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var all []int
+	for {
+		fd, err := unix.Dup(2)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	got := open(sockets[4])
+	for _, fd := range all {
+		_ = unix.Close(fd)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if got != syscall.EMFILE {
+		t.Errorf("without a descriptor left: %v", got)
+	}
 }
 
 func message(op uint32, a, b, c uint64, data string) []byte {
@@ -105,7 +199,7 @@ func TestConnections(t *testing.T) {
 		{name: "short", first: hello[:requestSize-1], want: "ended"},
 		{name: "no userfaultfd", first: hello, fds: []int{null}, want: "invalid argument"},
 		{name: "two descriptors", first: hello, fds: []int{null, null}, want: "invalid argument"},
-		{name: "many descriptors", first: hello, fds: []int{null, null, null, null, null}, want: "ended"},
+		{name: "many descriptors", first: hello, fds: []int{null, null, null, null, null}, want: "too many open files"},
 		{name: "two hellos", first: hello, next: hello, want: "protocol error"},
 		{name: "unknown operation", first: hello, next: message(99, 0, 0, 0, ""), want: "protocol error"},
 		{name: "write", first: hello, next: message(opWrite, 0, 0, 0, strings.Repeat("x", MaxWrite)), want: "errno 0"},

@@ -4,11 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -162,7 +165,7 @@ const addrNoRandomize = 0x0040000
 
 // start starts a program, and returns when it is there to get its turn.
 func (s *scheduler) start(g *Program) {
-	g.Command.Env = append(g.Command.Env, "SLUICE_TURNS="+s.dir)
+	g.Command.Env = append(g.Command.Env, "SLUICE_TURNS="+s.dir.Path)
 	if err := startFixed(g); err != nil {
 		s.failf("%s: %w", g.Name, err)
 		return
@@ -180,7 +183,16 @@ func (s *scheduler) start(g *Program) {
 }
 
 // startFixed starts a program whose addresses are the same each time, if the machine grants it.
+// It has no descriptors but those of its Command, and is killed if this process is: Run stays on the
+// thread that starts it.
 func startFixed(g *Program) error {
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
+	if g.Command.SysProcAttr == nil {
+		g.Command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	g.Command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	was, _, errno := unix.Syscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0)
@@ -190,6 +202,26 @@ func startFixed(g *Program) error {
 		}
 	}
 	return g.Command.Start()
+}
+
+// keepDescriptors has no program get the descriptors beyond standard error that this process
+// was itself started with.
+func keepDescriptors() error {
+	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	// A kernel before 5.11.
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 func (s *scheduler) newProcess(g *Program, pid int, parent uint32) (*process, error) {
@@ -236,7 +268,7 @@ const longestStart = 2 * time.Minute
 
 // awaitHello returns the connection of a thread, or false if its process ends before.
 func (s *scheduler) awaitHello(p *process, tid int) (conn int, ok bool) {
-	for end := time.Now().Add(longestStart); time.Now().Before(end); {
+	for end := time.Now().Add(longestStart); s.err == nil && time.Now().Before(end); {
 		if conn, ok := s.unclaimed[tid]; ok {
 			delete(s.unclaimed, tid)
 			return conn, true
@@ -257,7 +289,12 @@ func (s *scheduler) awaitHello(p *process, tid int) (conn int, ok bool) {
 // accept takes a connection and its first message.
 func (s *scheduler) accept() {
 	conn, _, err := unix.Accept4(s.listener, unix.SOCK_CLOEXEC)
-	if err != nil {
+	switch err {
+	case nil:
+	case unix.EMFILE, unix.ENFILE:
+		s.failf("another thread of a program: %w: raise the limit on open files (ulimit -n)", err)
+		return
+	default:
 		return
 	}
 	_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10})

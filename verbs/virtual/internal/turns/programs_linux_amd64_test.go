@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,6 +181,42 @@ func twice(t *testing.T, commands ...command) ran {
 		t.Errorf("two runs differ:\n%v\n%v", first, again)
 	}
 	return first
+}
+
+// TestLeftBehind ends a child that a program made by a system call of its own, with the run.
+func TestLeftBehind(t *testing.T) {
+	out := run(t, none{}, 0, on(0, 0, "PROGRAM", "cloner"))
+	if out.err != nil {
+		t.Fatal(out.err, out.outputs)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.outputs[0]))
+	if err != nil || pid <= 0 {
+		t.Fatalf("the program printed %q", out.outputs[0])
+	}
+	// As a zombie it has ended, too: whoever reaps it here may take a while.
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil && !strings.Contains(string(state), ") Z ") {
+		t.Errorf("the child is there: %s", state)
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// TestDescriptors has a program see none of the descriptors that this process inherited.
+func TestDescriptors(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	inherited, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 300) // without close-on-exec, as a shell leaves it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
+	out := run(t, none{}, 0, on(0, 0, "ls", "/proc/self/fd"))
+	if out.err != nil || slices.Contains(strings.Fields(out.outputs[0]), strconv.Itoa(inherited)) {
+		t.Errorf("%v: the program has descriptors %q, among them %d", out.err, out.outputs, inherited)
+	}
 }
 
 func TestPrograms(t *testing.T) {

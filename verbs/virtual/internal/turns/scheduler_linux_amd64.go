@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rdma/sluice/internal/rundir"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // scheduler is the part of Scheduler that needs Linux.
 type scheduler struct {
 	cfg      Config
-	dir      string
+	dir      *rundir.Dir
 	listener int // a socket's descriptor
 
 	// world is who may touch the simulation: the scheduler, but while a thread runs.
@@ -60,7 +61,7 @@ func newScheduler(c Config) (*scheduler, error) {
 	case c.PollCost <= 0:
 		return nil, fmt.Errorf("turns: a look at an empty queue takes %v, expected a time above 0", c.PollCost)
 	}
-	dir, err := os.MkdirTemp("", "sluice-turns-")
+	dir, err := rundir.Make("sluice-turns-")
 	if err != nil {
 		return nil, err
 	}
@@ -85,22 +86,22 @@ const (
 )
 
 func (s *scheduler) listen() error {
-	if len(s.dir)+longestName > maxSocketPath {
-		return fmt.Errorf("%s: too long for sockets in it: set TMPDIR to a shorter directory", s.dir)
+	if len(s.dir.Path)+longestName > maxSocketPath {
+		return fmt.Errorf("%s: too long for sockets in it: set TMPDIR to a shorter directory", s.dir.Path)
 	}
 	var hosts []byte
 	for _, h := range s.cfg.Hosts {
 		hosts = fmt.Appendf(hosts, "%s %s\n", h.Addr, h.Name)
 		a := h.Addr.As16()
 		id := fmt.Sprintf("00000000-0000-4000-8000-%x\n", a[10:])
-		if err := os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("boot_id-%x", a)), []byte(id), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir.Path, fmt.Sprintf("boot_id-%x", a)), []byte(id), 0o600); err != nil {
 			return err
 		}
 	}
 	err := errors.Join(
-		os.Mkdir(filepath.Join(s.dir, "net"), 0o700),
-		os.WriteFile(filepath.Join(s.dir, "hosts"), hosts, 0o600),
-		os.WriteFile(filepath.Join(s.dir, "cpuinfo"), []byte(cpuinfo), 0o600))
+		os.Mkdir(filepath.Join(s.dir.Path, "net"), 0o700),
+		os.WriteFile(filepath.Join(s.dir.Path, "hosts"), hosts, 0o600),
+		os.WriteFile(filepath.Join(s.dir.Path, "cpuinfo"), []byte(cpuinfo), 0o600))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *scheduler) listen() error {
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
-	if err := unix.Bind(s.listener, &unix.SockaddrUnix{Name: filepath.Join(s.dir, "socket")}); err != nil {
+	if err := unix.Bind(s.listener, &unix.SockaddrUnix{Name: filepath.Join(s.dir.Path, "socket")}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
 	return os.NewSyscallError("listen", unix.Listen(s.listener, 128))
@@ -139,7 +140,7 @@ func (s *scheduler) close() error {
 	for _, fd := range s.unclaimed {
 		_ = unix.Close(fd)
 	}
-	return os.RemoveAll(s.dir)
+	return s.dir.Remove()
 }
 
 func (s *scheduler) do(f func()) {
@@ -173,6 +174,7 @@ func (s *scheduler) run(ctx context.Context, programs []*Program) error {
 		s.dispatch(ctx)
 	}
 	s.killAll()
+	rundir.End(s.dir.Path) // what a program began by system calls of its own, which the library does not see
 	return s.err
 }
 

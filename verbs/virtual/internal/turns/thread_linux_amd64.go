@@ -416,11 +416,19 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 			last, began, wait = now, time.Now(), firstProbe/2
 			continue
 		}
-		if t.p.execing || t.p.hasEnded() {
+		if t.p.execing {
 			continue // the signal would end what it executes; the connection ends next
 		}
-		_ = unix.Tgkill(t.p.pid, t.tid, unix.SIGSTKFLT)
+		// The connection may outlast the thread: a child that it made unseen has a copy.
+		if (t.p.hasEnded() || unix.Tgkill(t.p.pid, t.tid, unix.SIGSTKFLT) == unix.ESRCH) && !readable(t.conn) {
+			return nil, nil, false
+		}
 	}
+}
+
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err != nil || n > 0
 }
 
 // goOn answers a probe: the world stands still while the thread runs, and its horizon with it.

@@ -123,5 +123,8 @@ func (s *Scheduler) WatchQueue(pid int, q Queue) (*WatchedQueue, error) {
 	return s.watchQueue(pid, q)
 }
 
+// Dir is the directory that the programs' environments name, until Close.
+func (s *Scheduler) Dir() string { return s.dir.Path }
+
 // Close frees what the scheduler has. No program runs any more.
 func (s *Scheduler) Close() error { return s.close() }

@@ -550,6 +550,26 @@ static int datagram(void)
 	return bind(socket(AF_INET, SOCK_DGRAM, 0), (void *)&a, sizeof a);
 }
 
+/* A system call that no library sees. */
+static long raw(long number, long a)
+{
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(0L), "d"(0L) : "rcx", "r11", "memory");
+	return r;
+}
+
+/* cloner makes a child that the simulation does not know of, and ends before it. */
+static int cloner(void)
+{
+	long pid = raw(SYS_clone, SIGCHLD);
+
+	while (!pid)
+		raw(SYS_pause, 0);
+	printf("%ld\n", pid);
+	return pid < 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -590,6 +610,8 @@ int main(int argc, char **argv)
 		return datagram();
 	if (!strcmp(what, "execute"))
 		return execl(argv[2], argv[2], (char *)NULL);
+	if (!strcmp(what, "cloner"))
+		return cloner();
 	if (!strcmp(what, "machine"))
 		return machine();
 	if (!strcmp(what, "stuck"))
