@@ -24,7 +24,7 @@ const guardName = "rundir-guard"
 func startGuard(dirs ...string) (release func(), err error) {
 	cmd := exec.Command("/proc/self/exe", append([]string{guardCommand}, dirs...)...)
 	cmd.Args[0] = "sluice" // by which tests' own programs know that they are this command
-	cmd.Env = []string{} // it is not to belong to the directories
+	cmd.Env = []string{}   // it is not to belong to the directories
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to this one's group, and of its terminal, are not for it
 	if err := cmd.Start(); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -86,6 +88,9 @@ func (r *programRun) program(at int, run []string) error {
 		return err
 	}
 	r.outputs = append(r.outputs, out)
+	if err := os.Remove(out.Name()); err != nil { // so nothing stays, however this process ends
+		return err
+	}
 	cmd := exec.Command(path, run[1:]...)
 	cmd.Args[0] = run[0]
 	cmd.Stdout, cmd.Stderr = out, out
@@ -114,7 +119,7 @@ func (r *programRun) host(at int) (int, error) {
 func (r *programRun) ended() (all []results.HostProgram, err error) {
 	for i, p := range r.Programs {
 		one := r.programs[i]
-		text, err := os.ReadFile(r.outputs[i].Name())
+		text, err := io.ReadAll(io.NewSectionReader(r.outputs[i], 0, math.MaxInt64))
 		if err != nil {
 			return nil, err
 		}
@@ -140,6 +145,5 @@ func exitStatus(s *os.ProcessState) int {
 func (r *programRun) closeFiles() {
 	for _, f := range r.outputs {
 		_ = f.Close()
-		_ = os.Remove(f.Name())
 	}
 }

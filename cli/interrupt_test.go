@@ -30,31 +30,51 @@ func await(t *testing.T, pattern string) {
 	}
 }
 
-// A recording that an interrupt breaks off can be replayed as far as it goes.
+// A recording that a signal breaks off can be replayed as far as it goes. A hangup that was
+// ignored from the start, as by nohup, breaks nothing off.
 func TestPerfInterrupted(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	var errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Args = []string{"sluice", "perf", "write_bw", "--quiet", "--cc", "timely", "-D", "1000000", "--record", "signals.rec"}
-	cmd.Dir, cmd.Stderr = dir, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, filepath.Join(dir, ".signals.rec*"))
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 130 || errs.String() != "sluice: interrupted\n" {
-		t.Fatalf("%v, expected exit status 130: %s", err, &errs)
-	}
-	var out bytes.Buffer
-	if status := run([]string{"replay", filepath.Join(dir, "signals.rec"), "--cc", "timely"}, &out, &out); status != exitOK || !strings.Contains(out.String(), "the recording breaks off here") {
-		t.Errorf("replay exits with %d: %s", status, &out)
+	for _, test := range []struct {
+		name    string
+		ignored string // what the shell ignores
+		signals []syscall.Signal
+		status  int
+	}{
+		{"SIGINT", "", []syscall.Signal{syscall.SIGINT}, 130},
+		{"SIGTERM", "", []syscall.Signal{syscall.SIGTERM}, 143},
+		{"SIGHUP", "", []syscall.Signal{syscall.SIGHUP}, 129},
+		{"SIGHUP ignored", "trap '' HUP; ", []syscall.Signal{syscall.SIGHUP, syscall.SIGINT}, 130},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			sluice := filepath.Join(dir, "sluice") // by whose name TestMain is the command
+			if err := os.Symlink(self, sluice); err != nil {
+				t.Fatal(err)
+			}
+			var errs bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", test.ignored+`exec "$0" perf write_bw --quiet --cc timely -D 1000000 --record signals.rec`, sluice)
+			cmd.Dir, cmd.Stderr = dir, &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			await(t, filepath.Join(dir, ".signals.rec*"))
+			for _, s := range test.signals {
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := cmd.Wait()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != test.status || errs.String() != "sluice: interrupted\n" {
+				t.Fatalf("%v, expected exit status %d: %s", err, test.status, &errs)
+			}
+			var out bytes.Buffer
+			if status := run([]string{"replay", filepath.Join(dir, "signals.rec"), "--cc", "timely"}, &out, &out); status != exitOK || !strings.Contains(out.String(), "the recording breaks off here") {
+				t.Errorf("replay exits with %d: %s", status, &out)
+			}
+		})
 	}
 }
 

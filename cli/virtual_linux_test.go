@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -125,4 +129,140 @@ func TestVirtualForwardsSignals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sluiceCommand is the test's own program as sluice, with its temporary files in tmp.
+func sluiceCommand(t *testing.T, tmp string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sluice := filepath.Join(t.TempDir(), "sluice")
+	if err := os.Symlink(self, sluice); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), sluice, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+// until waits for a condition; what says what is so while it waits.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); {
+		if time.Now().After(end) {
+			t.Fatalf("after a minute: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // nobody signals it: the processes are not ours
+	}
+}
+
+func ended(pid int) bool {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(state), ") Z ")
+}
+
+// TestKilled kills commands that run programs by SIGKILL, which they can't handle: what they ran
+// ends, with its children that are in sessions of their own, and nothing stays in the
+// temporary directory. Without the guard, the next start clears up.
+func TestKilled(t *testing.T) {
+	lib := virtualLib(t)
+	const program = `setsid sleep 1000 & echo $! $$; sleep 1000`
+	scene := filepath.Join(t.TempDir(), "scene.yaml")
+	const text = "duration: 5s\ntopology: {kind: star, hosts: 2}\nsystems: [{engine: none}]\n" +
+		"programs:\n  - {host: h0, run: [sh, -c, 'while :; do :; done']}\n"
+	if err := os.WriteFile(scene, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(t *testing.T, tmp string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+		cmd := sluiceCommand(t, tmp, args...)
+		cmd.Env = append(cmd.Env, "SLUICE_VIRTUAL_LIB="+lib)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, bufio.NewScanner(out)
+	}
+	// guards are the guards of a directory's users.
+	guards := func(tmp string) (pids []int) {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range all {
+			line, _ := os.ReadFile(path)
+			if strings.HasPrefix(string(line), "sluice\x00guard\x00"+tmp) {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	empty := func(tmp string) bool {
+		left, err := os.ReadDir(tmp)
+		return err == nil && len(left) == 0
+	}
+
+	t.Run("virtual", func(t *testing.T) {
+		tmp := t.TempDir()
+		cmd, out := start(t, tmp, "virtual", "--", "sh", "-c", program)
+		var child, shell int
+		if !out.Scan() {
+			t.Fatal(out.Err())
+		}
+		if _, err := fmt.Sscan(out.Text(), &child, &shell); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Process.Kill()
+		until(t, "the programs run", func() bool { return ended(child) && ended(shell) })
+		until(t, "files are left in "+tmp, func() bool { return empty(tmp) })
+		_ = cmd.Wait()
+	})
+	t.Run("virtual and its guard", func(t *testing.T) {
+		tmp := t.TempDir()
+		cmd, out := start(t, tmp, "virtual", "--", "sh", "-c", program)
+		var child, shell int
+		if !out.Scan() {
+			t.Fatal(out.Err())
+		}
+		if _, err := fmt.Sscan(out.Text(), &child, &shell); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "no guard", func() bool { return len(guards(tmp)) == 1 })
+		_ = syscall.Kill(guards(tmp)[0], syscall.SIGKILL)
+		_ = cmd.Process.Kill()
+		until(t, "the program runs", func() bool { return ended(shell) })
+		_ = cmd.Wait()
+		next, _ := start(t, tmp, "virtual", "--", "true")
+		if err := next.Wait(); err != nil {
+			t.Error(err)
+		}
+		until(t, "the next start left the program's child", func() bool { return ended(child) })
+		until(t, "files are left in "+tmp, func() bool { return empty(tmp) })
+	})
+	t.Run("run", func(t *testing.T) {
+		if runtime.GOARCH != "amd64" {
+			t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+		}
+		tmp := t.TempDir()
+		cmd, _ := start(t, tmp, "run", "-q", scene)
+		// programs are those whose environment names a directory of this run.
+		programs := func() (n int) {
+			all, _ := filepath.Glob("/proc/[0-9]*/environ")
+			for _, path := range all {
+				environ, _ := os.ReadFile(path)
+				if strings.Contains(string(environ), "SLUICE_TURNS="+tmp) {
+					n++
+				}
+			}
+			return n
+		}
+		until(t, "no program", func() bool { return programs() == 1 && len(guards(tmp)) == 1 })
+		_ = cmd.Process.Kill()
+		until(t, "the program runs", func() bool { return programs() == 0 })
+		until(t, "files are left in "+tmp, func() bool { return empty(tmp) })
+		_ = cmd.Wait()
+	})
 }
