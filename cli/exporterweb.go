@@ -58,10 +58,7 @@ func registerSelf(r prometheus.Registerer) {
 // exporter runs at /healthz, and a page with both links at the root.
 func exporterHandler(own *prometheus.Registry, processes prometheus.Gatherer, where string, log *slog.Logger) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+where, promhttp.InstrumentMetricHandler(own, promhttp.HandlerFor(prometheus.Gatherers{own, processes}, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
-		Registry: own, MaxRequestsInFlight: mostScrapes,
-	})))
+	mux.Handle("GET "+where, scrapeHandler(own, processes, newScrapeLog(log)))
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	if where == "/" {
 		return mux, nil
@@ -79,6 +76,13 @@ func exporterHandler(own *prometheus.Registry, processes prometheus.Gatherer, wh
 	}
 	mux.Handle("GET /{$}", page)
 	return mux, nil
+}
+
+// scrapeHandler serves what own and processes gather.
+func scrapeHandler(own *prometheus.Registry, processes prometheus.Gatherer, log promhttp.Logger) http.Handler {
+	return promhttp.InstrumentMetricHandler(own, promhttp.HandlerFor(prometheus.Gatherers{own, processes}, promhttp.HandlerOpts{
+		ErrorLog: log, ErrorHandling: promhttp.ContinueOnError, Registry: own, MaxRequestsInFlight: mostScrapes,
+	}))
 }
 
 // serve answers requests at every listener until ctx ends, and finishes those at hand.
