@@ -38,7 +38,7 @@ func (d *device) now() units.Time {
 	if d.shaper != nil {
 		d.shaper.setBack(by)
 	}
-	d.mads.filled, d.timerAt = d.mads.filled.SetBack(by), d.timerAt.SetBack(by)
+	d.mads.filled, d.mads.ended, d.timerAt = d.mads.filled.SetBack(by), d.mads.ended.SetBack(by), d.timerAt.SetBack(by)
 	return 0
 }
 

@@ -90,6 +90,7 @@ func open(name string, l link, o options) (*device, error) {
 		return bad(err, "")
 	}
 	d.out = d.wire
+	d.muteWire() // until there is a handler
 	d.timer = time.AfterFunc(time.Hour, d.expire)
 	d.timer.Stop()
 	d.tasks.Go(d.help)

@@ -11,12 +11,16 @@ import (
 
 // Anybody can send management datagrams, from any address, so they have a budget. The
 // excess is dropped before it costs the connections anything, by the kernel where it
-// can. Connection managers repeat what is lost.
+// can: a mute. Until a mute begins, datagrams fill the sockets' buffers, which on a busy machine
+// takes as long as this process waits for a processor. So mutes double while datagrams keep coming:
+// connections have most of the time. Connection managers repeat what is lost. Without a handler
+// the kernel drops all.
 const (
 	madsPerSecond = 10_000
 	madBurst      = 2048 // within the budget
 	madDepth      = 256  // wait for the handler
-	madMute       = 10 * time.Millisecond
+	firstMute     = 10 * time.Millisecond
+	longestMute   = 1280 * time.Millisecond
 )
 
 // MADHandler handles a management datagram: its destination address, the sender's
@@ -39,6 +43,8 @@ type madQueue struct {
 	left   units.Time // of the budget, as the time in which it comes back
 	filled units.Time // when left was reckoned
 	muted  bool
+	mute   time.Duration // the last one's length
+	ended  units.Time
 	unmute *time.Timer
 }
 
@@ -58,16 +64,25 @@ func (d *device) HandleMAD(f MADHandler) {
 	d.mads.handler = f
 	if f == nil {
 		d.core.OnMAD(nil)
-		return
+	} else {
+		d.core.OnMAD(d.takeMAD)
 	}
-	d.core.OnMAD(d.takeMAD)
+	d.muteWire()
+}
+
+// muteWire has the kernel drop management datagrams, or not, as is now due.
+func (d *device) muteWire() {
+	if w, ok := d.wire.(muter); ok && !d.closed {
+		w.muteMADs(d.mads.handler == nil || d.mads.muted)
+	}
 }
 
 // takeMAD queues a datagram, with the lock held, and reports whether it did.
 func (d *device) takeMAD(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) bool {
 	q := &d.mads
-	if !q.spend(d.clock.read().Sub(d.origin)) { // no instant is void: one is in hand
-		d.mute()
+	now := d.clock.read().Sub(d.origin) // no instant is void: one is in hand
+	if !q.spend(now) {
+		d.mute(now)
 		return false
 	}
 	if q.n == madDepth {
@@ -94,27 +109,33 @@ func (q *madQueue) spend(now units.Time) bool {
 
 // mute has the kernel drop management datagrams for a while, with the lock held, so
 // that they leave the room in the sockets' buffers to the connections.
-func (d *device) mute() {
-	w, ok := d.wire.(muter)
-	if !ok || d.mads.muted {
+func (d *device) mute(now units.Time) {
+	q := &d.mads
+	if _, ok := d.wire.(muter); !ok || q.muted {
 		return
 	}
-	d.mads.muted = true
-	w.muteMADs(true)
-	if d.mads.unmute == nil {
-		d.mads.unmute = time.AfterFunc(madMute, d.unmute)
+	q.muted, q.mute = true, nextMute(q.mute, now-q.ended)
+	d.muteWire()
+	if q.unmute == nil {
+		q.unmute = time.AfterFunc(q.mute, d.unmute)
 		return
 	}
-	d.mads.unmute.Reset(madMute)
+	q.unmute.Reset(q.mute)
+}
+
+// nextMute returns how long a mute is that begins so long after the end of the last one.
+func nextMute(last time.Duration, since units.Time) time.Duration {
+	if last == 0 || since > units.FromDuration(longestMute) {
+		return firstMute
+	}
+	return min(2*last, longestMute)
 }
 
 func (d *device) unmute() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mads.muted = false
-	if !d.closed {
-		d.wire.(muter).muteMADs(false)
-	}
+	d.mads.muted, d.mads.ended = false, d.clock.read().Sub(d.origin)
+	d.muteWire()
 }
 
 // deliverMADs hands the datagrams that wait to their handler, without the lock, which

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -485,6 +486,59 @@ func TestFloodOfMADs(t *testing.T) {
 		t.Errorf("of %d datagrams and %d writes %d came up from the kernel", sent.Load(), writes, c["rcvd_pkts"])
 	}
 	v.unharmed("a flood of management datagrams")
+}
+
+// A5: mutes double while the flood goes on, up to a bound, and begin anew after a pause.
+func TestMutesGrow(t *testing.T) {
+	last := time.Duration(0)
+	var got []time.Duration
+	for range 9 {
+		last = nextMute(last, 300*units.Millisecond) // a busy machine's threads have waited so long
+		got = append(got, last/time.Millisecond)
+	}
+	if want := []time.Duration{10, 20, 40, 80, 160, 320, 640, 1280, 1280}; !slices.Equal(got, want) {
+		t.Errorf("mutes of %v ms, expected %v", got, want)
+	}
+	if got := nextMute(last, 2*units.Second); got != firstMute {
+		t.Errorf("after a pause a mute of %v, expected %v", got, firstMute)
+	}
+}
+
+// A5: where nobody handles management datagrams, the kernel drops all of them.
+func TestNobodyHandlesMADs(t *testing.T) {
+	v := newVictim(t)
+	from := netip.MustParseAddrPort("127.47.91.8:4791")
+	fd, err := newUDPSocket(from, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	mad, to := v.spoofedMAD(from), &unix.SockaddrInet4{Addr: v.server.me.GID.As4(), Port: roce.Port}
+	d := v.device()
+	received := func() uint64 {
+		before := d.Counters()["rcvd_pkts"]
+		for range 100 {
+			if err := unix.Sendto(fd, mad, 0, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// What comes behind them over the same socket has been received: so would they have been.
+		if _, err := v.client.do(verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendInline, Inline: make([]byte, 64), RemoteAddr: v.mr.Addr(), RKey: v.mr.RKey()}); err != nil {
+			t.Fatal(err)
+		}
+		return d.Counters()["rcvd_pkts"] - before
+	}
+	if n := received(); n > 10 {
+		t.Errorf("%d packets came up for one write", n)
+	}
+	d.HandleMAD(func(netip.Addr, netip.AddrPort, uint32, []byte) {})
+	if n := received(); n <= 10 {
+		t.Errorf("with a handler %d packets came up", n)
+	}
+	d.HandleMAD(nil)
+	if n := received(); n > 10 {
+		t.Errorf("without it again %d packets came up for one write", n)
+	}
 }
 
 // V10: only what was registered can be reached, whatever the key says.
