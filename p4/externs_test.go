@@ -3,10 +3,13 @@ package p4
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/sluice-rdma/sluice/internal/stf"
+	"github.com/sluice-rdma/sluice/p4/run"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -58,6 +61,126 @@ Switch(pipe) main;
 }
 
 const tnaStart = "state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h);"
+
+// What only Tofino 2 has is named as that in a program for Tofino 1.
+func TestOtherChip(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{tnaText("", tnaStart, "", "tm.adv_flow_ctl = 0;"), "has no field adv_flow_ctl: Tofino 2 has it: check with --target tofino2, or include t2na.p4"},
+		{tnaText("", tnaStart, "Pktgen() g;", ""), "no type is called Pktgen here: Tofino 2 has it: check with --target tofino2, or include t2na.p4"},
+		{tnaText("", tnaStart, "", "tm.adv_flow_control = 0;"), "has no field adv_flow_control"},
+		{strings.Replace(tnaText("", tnaStart, "", "tm.adv_flow_ctrl = 0;"), "tna.p4", "t2na.p4", 1), "has no field adv_flow_ctrl"},
+	} {
+		_, err := LoadFS(fstest.MapFS{"p.p4": {Data: []byte(c.text)}}, "p.p4", Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(c.want, "Tofino") != strings.Contains(err.Error(), "Tofino 2 has") {
+			t.Errorf("error is %v, expected %q", err, c.want)
+		}
+	}
+}
+
+// Filters as the control plane of Tofino sets them: about the sum of a time constant, and averages that rise and fall by constants
+// of their own. Without a setting a value passes. exchange sends a packet a microsecond.
+func TestFilters(t *testing.T) {
+	const locals = `Lpf<bit<32>, bit<8>>(3) f; DirectLpf<bit<32>>() df;
+action smooth() { hdr.h.d = df.execute(hdr.h.d); }
+table t { key = { hdr.h.a: exact; } actions = { smooth; NoAction; } filters = df; const entries = { 9: smooth(); } const default_action = NoAction(); }`
+	load := func() *Pipeline {
+		return loadText(t, tnaText("", tnaStart, locals, "if (hdr.h.a < 9) { hdr.h.d = f.execute(hdr.h.d, hdr.h.a); } t.apply();")).New()
+	}
+	set := func(pl *Pipeline, name string, i int, s run.LowPass) {
+		t.Helper()
+		f, err := pl.Filter(name)
+		if err == nil {
+			err = f.Set(i, s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	us := units.Microsecond
+	pl := load()
+	set(pl, "I.f", 1, run.LowPass{Rate: true, Gain: us})
+	set(pl, "I.f", 2, run.LowPass{Gain: us, Decay: 2 * us})
+	set(pl, "I.df", 0, run.LowPass{Gain: us, Decay: us, ScaleDown: 4})
+	sum := 1000 + 1000/math.E
+	rise := 1000 * (1 - math.Exp(-3)) // at 3 us, from 0 at 0
+	fall := rise * math.Exp(-0.5)
+	direct := 16000 * (1 - math.Exp(-5)) / 16
+	hex := func(a int, v float64) string { return fmt.Sprintf("%02x 00 0000 %08x", a, int(v+0.5)) }
+	exchange(t, pl,
+		"00 00 0000 00000007 -> 00 00 0000 00000007", // no setting
+		"01 00 0000 000003e8 -> "+hex(1, 1000),
+		"01 00 0000 000003e8 -> "+hex(1, sum),
+		"02 00 0000 000003e8 -> "+hex(2, rise),
+		"02 00 0000 00000000 -> "+hex(2, fall),
+		"09 00 0000 00003e80 -> "+hex(9, math.Floor(direct)),
+		"05 00 0000 00000007 -> 05 00 0000 00000007", // beyond the array
+	)
+	f, err := pl.Filter("I.f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []run.LowPass{{Gain: -us}, {ScaleDown: 32}} {
+		if f.Set(1, bad) == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+	if f.Set(3, run.LowPass{}) == nil {
+		t.Error("an index beyond the array was taken")
+	}
+}
+
+// A packet test sets filters and drops by name.
+func TestFilterCommands(t *testing.T) {
+	const locals = "Lpf<bit<32>, _>(2) f; Wred<bit<32>, _>(2, 1, 0) w;"
+	prog := loadText(t, tnaText("", tnaStart, locals, "hdr.h.b = w.execute(hdr.h.d, 1); hdr.h.d = f.execute(hdr.h.d, 1);"))
+	const script = `lpf_set f 1 type=rate gain=1ms scale=2
+wred_set w 1 time=0s min=10 max=20 probability=0.5
+packet 1 00 00 0000 00000100 313233343536373839
+expect 1 00 01 0000 00000040 313233343536373839 $
+`
+	s, err := stf.Parse("x.stf", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := stf.Run(prog, s); err != nil || len(r.Failures) > 0 || r.Packets != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Early drops: none below the lower threshold, all from the upper one on, between them as often as the line says.
+func TestWred(t *testing.T) {
+	const locals = "Wred<bit<32>, bit<8>>(3, 1, 0) w;"
+	pl := loadText(t, tnaText("", tnaStart, locals, "hdr.h.b = w.execute(hdr.h.d, hdr.h.a);")).New()
+	w, err := pl.Wred("I.w")
+	if err == nil {
+		err = w.Set(1, run.EarlyDrop{Min: 100, Max: 300, Probability: 0.5}) // without a time constant the average is the value
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, pl,
+		"00 07 0000 0000ffff -> 00 00 0000 0000ffff", // no setting
+		"01 07 0000 00000063 -> 01 00 0000 00000063",
+		"01 07 0000 0000012c -> 01 01 0000 0000012c",
+		"05 07 0000 0000ffff -> 05 00 0000 0000ffff",
+	)
+	dropped := 0
+	const n = 10000
+	var v Verdict
+	for i := range n {
+		pl.Process(unhex(t, "01070000000000c8"+hex.EncodeToString([]byte("123456789"))), &Intrinsic{IngressTime: units.Time(i) * units.Microsecond}, &v)
+		dropped += int(v.Sent[0].Data[1])
+	}
+	// At 200 one in four: within five standard deviations.
+	if math.Abs(float64(dropped)-n/4) > 5*math.Sqrt(n*0.25*0.75) {
+		t.Errorf("%d of %d are marked, expected about %d", dropped, n, n/4)
+	}
+	for _, bad := range []run.EarlyDrop{{Time: -1}, {Min: 2, Max: 1}, {Probability: 1.5}, {Probability: math.NaN()}} {
+		if w.Set(1, bad) == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
 
 // exchange sends frames, "a b c d" in hexadecimal before the digits 1 to 9, and
 // compares what leaves.

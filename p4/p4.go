@@ -61,6 +61,14 @@ type (
 	Meter = run.Meter
 	// Rate is a meter's setting.
 	Rate = run.Rate
+	// Filter is a low-pass filter.
+	Filter = run.Filter
+	// LowPass is a filter's setting.
+	LowPass = run.LowPass
+	// Wred drops early, at random.
+	Wred = run.Wred
+	// EarlyDrop is a Wred's setting.
+	EarlyDrop = run.EarlyDrop
 )
 
 // Instances of packets.

@@ -17,9 +17,12 @@
 //	register_reset NAME
 //	check_register NAME INDEX VALUE
 //	check_counter NAME(INDEX) [packets|bytes] == COUNT
+//	lpf_set NAME INDEX SETTING=VALUE...   a low-pass filter of TNA: type (rate or sample), gain and decay
+//	                                   (times), scale (a power of two); INDEX of a direct one is 0
+//	wred_set NAME INDEX SETTING=VALUE...  an early drop of TNA: time, min, max, probability (0 to 1)
 //	meta NAME=VALUE...                 intrinsic values of the packets that follow
 //
-// The last three are extensions; check_counter is that of other back ends. meta takes ingress_time,
+// From check_register on they are extensions; check_counter is that of other back ends. meta takes ingress_time,
 // enqueue_time and dequeue_time (300ns, 1.5us; the latter two are the ingress time if not given),
 // enqueue_bytes, enqueue_packets, dequeue_bytes, dequeue_packets, queue and class.
 //

@@ -47,6 +47,9 @@ type command struct {
 	Numbers []int
 	// Settings of meta.
 	Meta []pair
+	// Settings of lpf_set and wred_set.
+	LowPass   lowPass
+	EarlyDrop earlyDrop
 }
 
 // A pair is name:value, or name=value.
@@ -130,6 +133,8 @@ func (c *command) parse(f []string, rest string) error {
 		c.Name = f[0]
 	case "check_counter":
 		return c.counter(rest)
+	case "lpf_set", "wred_set":
+		return c.filter(f)
 	case "meta":
 		if len(f) == 0 {
 			return fmt.Errorf("name=value wanted")
@@ -194,6 +199,32 @@ func (c *command) register(f []string) error {
 		return fmt.Errorf("value %v is not within 64 bits", v)
 	}
 	c.Value = v
+	return nil
+}
+
+// filter is NAME INDEX KEY=VALUE...
+func (c *command) filter(f []string) error {
+	if len(f) < 3 {
+		return fmt.Errorf("name, index and settings wanted")
+	}
+	n, err := strconv.ParseUint(f[1], 0, 31)
+	if err != nil {
+		return fmt.Errorf("index %q is no number", f[1])
+	}
+	c.Name, c.Index = f[0], int(n)
+	set := c.LowPass.set
+	if c.Op == "wred_set" {
+		set = c.EarlyDrop.set
+	}
+	for _, x := range f[2:] {
+		k, v, ok := strings.Cut(x, "=")
+		if !ok {
+			return fmt.Errorf("%q is no name=value", x)
+		}
+		if err := set(k, v); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+	}
 	return nil
 }
 

@@ -121,6 +121,18 @@ func (r *runner) command(c *command) error {
 		return r.register(c)
 	case "check_counter":
 		return r.counter(c)
+	case "lpf_set":
+		f, err := r.pl.Filter(c.Name)
+		if err != nil {
+			return err
+		}
+		return f.Set(c.Index, run.LowPass(c.LowPass))
+	case "wred_set":
+		w, err := r.pl.Wred(c.Name)
+		if err != nil {
+			return err
+		}
+		return w.Set(c.Index, run.EarlyDrop(c.EarlyDrop))
 	case "meta":
 		for _, m := range c.Meta {
 			if err := setMeta(&r.set, m.Name, m.Value); err != nil {

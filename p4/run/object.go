@@ -234,6 +234,14 @@ func (c *compiler) sizeArg(in *ast.Instance, i int) int {
 	return int(v.Int64())
 }
 
+// constArg is a constructor's argument of at most 64 bits.
+func (c *compiler) constArg(in *ast.Instance, i int) uint64 {
+	if i >= len(in.Args) || in.Args[i] == nil || in.Args[i].Kind != ast.IntValue {
+		return 0
+	}
+	return in.Args[i].Int.Uint64()
+}
+
 // newRegister makes an array of n cells of type t.
 func (c *compiler) newRegister(in *ast.Instance, t types.Type, n int, first []uint64) objectDef {
 	cell := size(t)

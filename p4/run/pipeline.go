@@ -479,6 +479,16 @@ func (pl *Pipeline) Meter(name string) (*Meter, error) {
 	return objectNamed[*Meter](pl, "meter", name)
 }
 
+// Filter finds a low-pass filter.
+func (pl *Pipeline) Filter(name string) (*Filter, error) {
+	return objectNamed[*Filter](pl, "filter", name)
+}
+
+// Wred finds a weighted random early drop.
+func (pl *Pipeline) Wred(name string) (*Wred, error) {
+	return objectNamed[*Wred](pl, "wred", name)
+}
+
 // EntryCounts is what the direct counter of a table has counted at each entry, in order of addition,
 // the program's own entries first.
 func (pl *Pipeline) EntryCounts(table string) (packets, bytes []uint64, err error) {

@@ -118,9 +118,10 @@ type entry struct {
 	seq    int // order of addition
 	value  []uint64
 	mask   []uint64
-	// direct counter and meter
+	// direct counter, meter and filter
 	packets, bytes uint64
 	meter          meterState
+	average        average
 	registers      []uint64
 }
 

@@ -83,6 +83,14 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 		return newMeter(name, c.sizeArg(in, 0), member(1) == "PACKETS")
 	case "DirectMeter":
 		return newMeter(name, 0, member(0) == "PACKETS")
+	case "Lpf":
+		return newFilter(name, c.sizeArg(in, 0))
+	case "DirectLpf":
+		return newFilter(name, 0)
+	case "Wred":
+		return newWred(name, c.sizeArg(in, 0), c.constArg(in, 1), c.constArg(in, 2))
+	case "DirectWred":
+		return newWred(name, 0, c.constArg(in, 0), c.constArg(in, 1))
 	case "Hash":
 		h := a.hash(c, in)
 		return objectDef{name: name, make: func() object { return h }}
@@ -274,6 +282,25 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 				return green
 			}
 			return tnaColor(m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)-int(less(m)))))
+		})
+	case "Lpf.execute", "DirectLpf.execute":
+		val, cell := c.num(arg(0)), cellOf[LowPass](c, arg(1))
+		return c.result(dst, func(m *machine) uint64 {
+			v, f := val(m), m.objects[obj].(*Filter)
+			a, s := cell(m, &f.cells)
+			if s == nil {
+				return v
+			}
+			return s.execute(a, m.now, v)
+		})
+	case "Wred.execute", "DirectWred.execute":
+		val, cell := c.num(arg(0)), cellOf[EarlyDrop](c, arg(1))
+		return c.result(dst, func(m *machine) uint64 {
+			v, w := val(m), m.objects[obj].(*Wred)
+			if a, s := cell(m, &w.cells); s != nil && s.drops(a, m.now, v, m.rng.next()) {
+				return w.drop
+			}
+			return w.keep
 		})
 	case "Hash.get":
 		var in hashInput

@@ -36,7 +36,7 @@ func (c *checker) checkArgs(as []*ast.Arg) {
 func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr {
 	ds := c.find(f.Name, f.Absolute)
 	if len(ds) == 0 {
-		c.errorf(f.P, "nothing is called %s here: declare it before this place", f.Name)
+		c.unknown(f.P, "nothing", f.Name)
 		c.checkArgs(e.Args)
 		return e
 	}

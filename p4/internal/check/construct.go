@@ -74,7 +74,7 @@ func (n *construction) leavesOpen(i int) bool {
 func (c *checker) constructed(n *construction) (ast.Decl, subst) {
 	ds := c.find(n.name.Name, n.name.Absolute)
 	if len(ds) == 0 {
-		c.errorf(n.name.P, "no type is called %s here: declare it before this place", n.name.Name)
+		c.unknown(n.name.P, "no type", n.name.Name)
 		return nil, nil
 	}
 	if td, ok := ds[0].(*ast.TypedefDecl); ok {

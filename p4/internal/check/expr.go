@@ -1,9 +1,11 @@
 package check
 
 import (
+	"cmp"
 	"math/big"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
@@ -191,7 +193,7 @@ func (c *checker) ident(e *ast.Ident) {
 			e.V = &ast.Value{Kind: ast.MatchValue, Member: e.Name}
 			return
 		}
-		c.errorf(e.P, "nothing is called %s here: declare it before this place", e.Name)
+		c.unknown(e.P, "nothing", e.Name)
 		return
 	}
 	e.Decl = ds[0]
@@ -275,7 +277,7 @@ func (c *checker) member(e *ast.Member) ast.Expr {
 			}
 			return e
 		}
-		c.errorf(e.NameP, "%s has no field %s%s", t, e.Name, suggest(e.Name, fieldNames(t)))
+		c.errorf(e.NameP, "%s has no field %s%s", t, e.Name, cmp.Or(c.otherChip(e.Name), suggest(e.Name, fieldNames(t))))
 	case *types.Stack:
 		switch e.Name {
 		case "next", "last", "lastIndex":
@@ -1147,4 +1149,19 @@ func (c *checker) lvalue(e ast.Expr) bool {
 		c.errorf(e.Pos(), "this is no variable: it cannot be changed")
 	}
 	return false
+}
+
+// unknown says that a name is declared nowhere; kind is "nothing" or "no type".
+func (c *checker) unknown(at ast.Pos, kind, name string) {
+	c.errorf(at, "%s is called %s here%s", kind, name, cmp.Or(c.otherChip(name), ": declare it before this place"))
+}
+
+// otherChip says that a name which a program for Tofino 1 lacks is one of Tofino 2; empty if it is not.
+func (c *checker) otherChip(name string) string {
+	_, tna := c.global.names["ingress_intrinsic_metadata_for_tm_t"]
+	_, second := c.global.names["ghost_intrinsic_metadata_t"]
+	if !tna || second || !include.Tofino2Only(name) {
+		return ""
+	}
+	return ": Tofino 2 has it: check with --target tofino2, or include t2na.p4"
 }

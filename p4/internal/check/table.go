@@ -36,10 +36,11 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 	c.defaultAction(d)
 	c.priorities(d)
 	if len(d.Keys) == 0 && len(d.Entries) > 0 {
-		c.errorf(d.Entries[0].P, "the table %s has entries and no key", d.Name)
-	}
-	for _, e := range d.Entries {
-		c.entry(d, e, kts)
+		c.errorf(d.Entries[0].P, "the table %s has entries and no key: remove them, or give it a key", d.Name)
+	} else {
+		for _, e := range d.Entries {
+			c.entry(d, e, kts)
+		}
 	}
 	for _, p := range d.Props {
 		p.X = c.expr(p.X, nil)

@@ -214,7 +214,7 @@ func (c *checker) leafCount(t types.Type) int {
 func (c *checker) named(t *ast.NamedType, args []types.Type, applied bool) types.Type {
 	ds := c.find(t.Name, t.Absolute)
 	if len(ds) == 0 {
-		c.errorf(t.P, "no type is called %s here: declare it before this place", t.Name)
+		c.unknown(t.P, "no type", t.Name)
 		return types.Invalid
 	}
 	d := ds[0]

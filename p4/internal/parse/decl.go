@@ -320,6 +320,7 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 	d := &ast.TableDecl{DeclBase: declBase(n, as)}
 	p.expect("{")
 	seen := map[string]bool{}
+	early := map[string]token{} // what comes in front of the property that it needs, by that one
 	for !p.is("}") {
 		pas := p.annotations()
 		t := p.peek()
@@ -334,6 +335,9 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 			fail(pn.pos, "a second %s of table %s: leave one", pn.text, d.Name)
 		}
 		seen[pn.text] = true
+		if e, ok := early[pn.text]; ok {
+			fail(e.pos, "%s of table %s in front of its %s: move it behind", e.text, d.Name, pn.text)
+		}
 		switch {
 		case pn.text == "key" && p.is("{"):
 			p.keys(d)
@@ -342,11 +346,11 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 		case pn.text == "entries" && p.is("{"):
 			d.HasEntries, d.ConstEntries = true, isConst
 			if p.entries(d); len(d.Entries) > 0 && !seen["key"] {
-				fail(pn.pos, "entries of table %s in front of its key: move them behind it", d.Name)
+				early["key"] = pn
 			}
 		case pn.text == "default_action":
 			if !d.HasActions {
-				fail(pn.pos, "default_action of table %s in front of its actions: move it behind them", d.Name)
+				early["actions"] = pn
 			}
 			d.ConstDefault = isConst
 			d.Default = p.actionCall()
@@ -358,6 +362,9 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 			p.expect(";")
 			d.Props = append(d.Props, pr)
 		}
+	}
+	if e, ok := early["actions"]; ok && !seen["actions"] {
+		fail(e.pos, "table %s has a default_action and no actions: write actions = { ... } in front of it", d.Name)
 	}
 	p.expect("}")
 	return d
