@@ -121,6 +121,7 @@ const (
 	EventSRQErr      EventType = 14
 	EventSRQLimit    EventType = 15
 	EventQPLastWQE   EventType = 16
+	EventGIDChange   EventType = 18
 )
 
 func (e EventType) String() string {
@@ -130,5 +131,6 @@ func (e EventType) String() string {
 		EventCommEst: "communication established", EventSQDrained: "send queue drained",
 		EventDeviceFatal: "local catastrophic error", EventPortActive: "port active", EventPortErr: "port error",
 		EventSRQErr: "SRQ catastrophic error", EventSRQLimit: "SRQ limit reached", EventQPLastWQE: "last WQE reached",
+		EventGIDChange: "GID table change",
 	}, e, "EventType")
 }

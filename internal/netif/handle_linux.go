@@ -80,27 +80,65 @@ func (h *Handle) read(l netlink.Link, err error, what string) (Facts, error) {
 	case err != nil:
 		return Facts{}, fmt.Errorf("%s: %w", what, err)
 	}
-	f := Facts{}
-	h.link(&f, l.Attrs())
-	// Addresses that change meanwhile interrupt the list, which holds what there was.
-	list, err := h.route.AddrList(l, netlink.FAMILY_ALL)
+	all := make([]Facts, 1)
+	h.link(&all[0], l.Attrs())
+	if err := h.addresses(l, all); err != nil {
+		return Facts{}, fmt.Errorf("addresses of %s: %w", what, err)
+	}
+	return all[0], nil
+}
+
+// List reads all interfaces, in the order of their indices.
+func (h *Handle) List() ([]Facts, error) {
+	links, err := h.route.LinkList()
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return f, fmt.Errorf("addresses of %s: %w", what, err)
+		return nil, fmt.Errorf("interfaces: %w", err)
+	}
+	all := make([]Facts, len(links))
+	for i, l := range links {
+		h.link(&all[i], l.Attrs())
+	}
+	slices.SortFunc(all, func(a, b Facts) int { return a.Index - b.Index })
+	if err := h.addresses(nil, all); err != nil {
+		return nil, fmt.Errorf("addresses of interfaces: %w", err)
+	}
+	return all, nil
+}
+
+// List reads all interfaces of the calling thread's network namespace.
+func List() ([]Facts, error) {
+	h, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	return h.List()
+}
+
+// addresses reads those of a link, or of all links, into the facts of their
+// interfaces.
+func (h *Handle) addresses(l netlink.Link, all []Facts) error {
+	list, err := h.route.AddrList(l, netlink.FAMILY_ALL)
+	// Addresses that change meanwhile interrupt the list, which holds what there was.
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return err
 	}
 	for _, a := range list {
-		if addr, ok := netip.AddrFromSlice(a.IP); ok {
+		addr, ok := netip.AddrFromSlice(a.IP)
+		at := slices.IndexFunc(all, func(f Facts) bool { return f.Index == a.LinkIndex })
+		if ok && at >= 0 {
 			ones, _ := a.Mask.Size()
-			f.Addrs = append(f.Addrs, Address{netip.PrefixFrom(addr.Unmap(), ones), uint32(a.Flags)})
+			all[at].Addrs = append(all[at].Addrs, Address{netip.PrefixFrom(addr.Unmap(), ones), uint32(a.Flags)})
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // link takes what a link's message says, and its rate.
 func (h *Handle) link(f *Facts, a *netlink.LinkAttrs) {
 	f.Index, f.Name, f.MTU = a.Index, a.Name, a.MTU
 	f.MAC = nil
-	if a.RawFlags&unix.IFF_LOOPBACK == 0 && len(a.HardwareAddr) > 0 {
+	if slices.ContainsFunc(a.HardwareAddr, func(b byte) bool { return b != 0 }) { // the loopback's is all zeros
 		f.MAC = slices.Clone(a.HardwareAddr) // which lies in the message
 	}
 	f.Loopback = a.RawFlags&unix.IFF_LOOPBACK != 0

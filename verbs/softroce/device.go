@@ -26,10 +26,10 @@ import (
 // see the package's documentation.
 type device struct {
 	name  string
-	link  link
+	link  link // as it was when the device was opened
 	opt   options
 	mtu   ib.MTU
-	gids  []netip.Addr
+	watch *watch // of the interface; nil in a World
 	clock clock
 	wire  wire
 
@@ -43,8 +43,10 @@ type device struct {
 	// mu guards what follows and the endpoint.
 	mu      sync.Mutex
 	core    *endpoint.Endpoint
+	port    port
 	out     sender // the wire, or in a test one with faults
 	sending bool   // a goroutine empties the endpoint; it alone uses batch
+	pausing bool   // who sends is to let alone have its turn
 	batch   batch
 	shaper  *shaper // nil for none
 	timer   alarm
@@ -56,6 +58,9 @@ type device struct {
 	helper chan struct{} // wakes the goroutine that sends what an application's calls leave over
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup
+
+	received   chan struct{} // closed when receive has ended
+	wireClosed bool          // guarded by mu; set by who pauses, or by Close
 
 	events     events.Queue
 	eventReady chan struct{}
@@ -82,7 +87,11 @@ func open(name string, l link, o options) (*device, error) {
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
+	if err := d.startWatch(); err != nil {
+		return nil, err
+	}
 	if d.wire, err = d.openWire(); err != nil {
+		d.watch.Close()
 		var op *verbs.OpError
 		if errors.As(err, &op) {
 			return nil, err
@@ -94,7 +103,11 @@ func open(name string, l link, o options) (*device, error) {
 	d.timer = time.AfterFunc(time.Hour, d.expire)
 	d.timer.Stop()
 	d.tasks.Go(d.help)
-	d.tasks.Go(d.receive)
+	d.tasks.Go(func() {
+		defer close(d.received)
+		d.receive()
+	})
+	d.tasks.Go(d.follow)
 	return d, nil
 }
 
@@ -102,16 +115,11 @@ func open(name string, l link, o options) (*device, error) {
 func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Reader) (*device, error) {
 	d := &device{
 		name: name, link: l, opt: o, mtu: mtu, clock: c, timerAt: units.Never,
-		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), received: make(chan struct{}), eventReady: make(chan struct{}, 1),
 	}
 	d.mads.left = madBurst * (units.Second / madsPerSecond)
 	d.nap.Store(int64(pollNap))
-	for _, a := range l.addrs {
-		if o.port != roce.Port {
-			a = netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(o.port)))
-		}
-		d.gids = append(d.gids, a)
-	}
+	d.port = port{active: l.ready, name: l.name, rate: l.rate, mtu: mtu, gids: newGIDs(l.addrs)}
 	var err error
 	d.core, err = endpoint.New(endpoint.Config{
 		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, &o.shape, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
@@ -149,22 +157,26 @@ func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 		return r, fmt.Errorf("%w: a static rate: pace by verbs/paced", verbs.ErrNotSupported)
 	case !to.IsValid() || to.IsUnspecified() || to.IsMulticast():
 		return r, fmt.Errorf("%v is not the address of a peer", av.GID)
-	case r.GID < 0 || r.GID >= len(d.link.addrs):
-		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.link.addrs))
+	case r.GID < 0 || r.GID >= len(d.port.gids):
+		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.port.gids))
 	}
 	r.Dst = netip.AddrPortFrom(to, port)
-	if matches(d.link.addrs[r.GID], to) {
+	own, ok := d.port.at(r.GID)
+	if ok && matches(own, to) {
 		return r, nil
 	}
 	if r.GID == 0 { // not chosen, perhaps
-		for i, a := range d.link.addrs {
-			if matches(a, to) {
+		for i := range d.port.gids {
+			if a, ok := d.port.at(i); ok && matches(a, to) {
 				r.GID = i
 				return r, nil
 			}
 		}
 	}
-	return r, fmt.Errorf("%v can't be reached from GID %d, %v: they are of different kinds", to, r.GID, d.link.addrs[r.GID])
+	if !ok {
+		return r, fmt.Errorf("GID %d is empty: the interface no longer has the address", r.GID)
+	}
+	return r, fmt.Errorf("%v can't be reached from GID %d, %v: they are of different kinds", to, r.GID, own)
 }
 
 // matches reports whether packets can go from one address to the other as far as
@@ -201,15 +213,20 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 	if num != 1 {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
-	state, speed := linkState(d.link.name)
+	d.mu.Lock()
+	p := d.port
+	d.mu.Unlock()
+	speed := p.rate
 	switch {
 	case d.opt.rate > 0:
 		speed = d.opt.rate
 	case d.opt.shape.Rate > 0:
 		speed = int64(d.opt.shape.Rate)
+	case speed <= 0: // as of the loopback
+		speed = defaultRate
 	}
 	return verbs.PortAttr{
-		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), PKeys: 1, LinkName: "Ethernet", Netdev: d.link.name,
+		State: p.state(), ActiveMTU: p.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(p.gids), PKeys: 1, LinkName: "Ethernet", Netdev: p.name,
 	}, nil
 }
 
@@ -221,12 +238,33 @@ func (d *device) PKey(port, index int) (uint16, error) {
 	return roce.DefaultPKey, nil
 }
 
-// GID implements verbs.Device.
+// GID implements verbs.Device. A place whose address the interface no longer has is
+// the zero GID, as in the kernel's table.
 func (d *device) GID(port, index int) (netip.Addr, error) {
-	if port != 1 || index < 0 || index >= len(d.gids) {
-		return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GIDs 0 to %d", port, index, len(d.gids)-1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if port != 1 || index < 0 || index >= len(d.port.gids) {
+		return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GIDs 0 to %d", port, index, len(d.port.gids)-1)
 	}
-	return d.gids[index], nil
+	a, ok := d.port.at(index)
+	switch {
+	case !ok:
+		return netip.IPv6Unspecified(), nil
+	case d.opt.port != roce.Port:
+		return netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(d.opt.port))), nil
+	}
+	return a, nil
+}
+
+// unusable returns why a call can make nothing new of the device, with its lock held.
+func (d *device) unusable(op string) error {
+	switch {
+	case d.closed:
+		return verbs.Errorf(op, d.name, verbs.ErrClosed, "")
+	case d.port.gone:
+		return verbs.Errorf(op, d.name, verbs.ErrNoDevice, "interface %s is gone, and the device with it: close it, and open it anew where there is one of that name", d.port.name)
+	}
+	return nil
 }
 
 // Now implements verbs.Device.
@@ -253,6 +291,9 @@ func (d *device) Close() error {
 	d.mu.Unlock()
 	close(d.done)
 	d.wire.stop()
+	if d.watch != nil {
+		d.watch.Stop()
+	}
 	d.tasks.Wait()
 	for { // the timer's function may be at it
 		d.mu.Lock()
@@ -263,8 +304,22 @@ func (d *device) Close() error {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	d.wire.close()
+	d.closeWire()
+	if d.watch != nil {
+		d.watch.Close()
+	}
 	return nil
+}
+
+// closeWire frees the wire's sockets, which nobody uses any more, once.
+func (d *device) closeWire() {
+	d.mu.Lock()
+	was := d.wireClosed
+	d.wireClosed = true
+	d.mu.Unlock()
+	if !was {
+		d.wire.close()
+	}
 }
 
 // raise takes an event of the endpoint, which runs with the lock held.
@@ -279,6 +334,13 @@ func (d *device) raise(v endpoint.Event) {
 	if v.SRQ != nil {
 		e.SRQ = v.SRQ.Owner.(*sharedQueue)
 	}
+	d.add(e)
+}
+
+// raisePort takes an event of the port or of the whole device, with the lock held.
+func (d *device) raisePort(t ib.EventType) { d.add(verbs.AsyncEvent{Type: t, Port: 1}) }
+
+func (d *device) add(e verbs.AsyncEvent) {
 	d.events.Add(e)
 	d.descriptor.set(true)
 	signal(d.eventReady)

@@ -20,6 +20,9 @@ type wire interface {
 	// any. It does not wait: neither for packets nor for another goroutine that is
 	// at it.
 	poll() bool
+	// readdress makes the wire that of another GID table, while nobody sends. What it
+	// can't have in the table it marks as not present.
+	readdress(table []gidEntry)
 	// stop makes receive return; close frees the sockets, which must no longer be in
 	// use.
 	stop()
@@ -60,7 +63,7 @@ const callRounds = 2
 // releases it. If another goroutine is sending already, that one goes on until
 // nothing is left.
 func (d *device) flush() {
-	if d.sending || !d.due() || d.closed {
+	if d.sending || d.pausing || !d.due() || d.closed {
 		d.rearm()
 		d.mu.Unlock()
 		return
@@ -87,7 +90,7 @@ func (d *device) due() bool {
 // caller holds the lock; it is released in between and on return.
 func (d *device) empty(rounds int) bool {
 	d.sending = true
-	for ; rounds != 0 && !d.closed; rounds-- {
+	for ; rounds != 0 && !d.closed && !d.pausing; rounds-- {
 		out := d.out
 		if d.shaper == nil {
 			d.batch.fill(d.core, d.now(), out)
@@ -118,12 +121,30 @@ func (d *device) help() {
 			return
 		}
 		d.mu.Lock()
-		if d.sending || d.closed {
+		if d.sending || d.pausing || d.closed {
 			d.mu.Unlock()
 			continue
 		}
 		d.empty(-1)
 	}
+}
+
+// pause has nobody send until resume. One goroutine at a time pauses.
+func (d *device) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pausing = true
+	for d.sending {
+		d.mu.Unlock()
+		time.Sleep(10 * time.Microsecond) // who sends looks after each batch
+		d.mu.Lock()
+	}
+}
+
+func (d *device) resume() {
+	d.mu.Lock()
+	d.pausing = false
+	d.flush()
 }
 
 // rearm sets the timer to the endpoint's earliest deadline, or when its link has something

@@ -125,7 +125,7 @@ func FuzzFrame(f *testing.F) {
 	cut[1] = 5 // UDP segmentation
 	binary.NativeEndian.PutUint16(cut[4:], 90)
 	f.Add(cut, true)
-	w := &packetWire{addrs: []netip.Addr{local, netip.MustParseAddr("fd00::1")}, counters: new(wireCounters), collect: new(collect)}
+	w := &packetWire{gids: newGIDs([]netip.Addr{local, netip.MustParseAddr("fd00::1")}), counters: new(wireCounters), collect: new(collect)}
 	f.Fuzz(func(t *testing.T, b []byte, ethernet bool) {
 		got := 0
 		if w.out, w.ethernet, w.virtio = sink(t, &got), ethernet, 0; ethernet {

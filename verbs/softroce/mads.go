@@ -72,7 +72,7 @@ func (d *device) HandleMAD(f MADHandler) {
 
 // muteWire has the kernel drop management datagrams, or not, as is now due.
 func (d *device) muteWire() {
-	if w, ok := d.wire.(muter); ok && !d.closed {
+	if w, ok := d.wire.(muter); ok && !d.closed && !d.wireClosed {
 		w.muteMADs(d.mads.handler == nil || d.mads.muted)
 	}
 }
@@ -164,7 +164,10 @@ func (d *device) deliverMADs() {
 // usually 1, at to.
 func (d *device) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
 	d.mu.Lock()
-	err := d.core.SendMAD(to, qpn, mad)
+	err := d.unusable("send_mad")
+	if err == nil {
+		err = d.core.SendMAD(to, qpn, mad)
+	}
 	d.flush()
 	return err
 }

@@ -56,6 +56,9 @@ func (n *neighbours) close() {
 	}
 }
 
+// forget has all be asked for anew.
+func (n *neighbours) forget() { n.known, n.last = map[netip.Addr]*neighbour{}, nil }
+
 // find returns the neighbour that packets for an address go to next.
 func (n *neighbours) find(to netip.Addr) (*neighbour, bool) {
 	at := n.last

@@ -22,8 +22,8 @@ type domain struct {
 func (d *device) AllocPD() (verbs.PD, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.Errorf("alloc_pd", d.name, verbs.ErrClosed, "")
+	if err := d.unusable("alloc_pd"); err != nil {
+		return nil, err
 	}
 	return &domain{dev: d, core: d.core.AllocPD()}, nil
 }
@@ -44,6 +44,9 @@ type region struct {
 func (p *domain) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if err := p.dev.unusable("reg_mr"); err != nil {
+		return nil, err
+	}
 	m, err := p.core.RegMR(buf, access)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,9 @@ func (p *domain) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 func (p *domain) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if err := p.dev.unusable("reg_mr"); err != nil {
+		return nil, err
+	}
 	r, err := p.core.RegMemory(m, addr, length, iova, access)
 	if err != nil {
 		return nil, err
@@ -94,6 +100,9 @@ type window struct {
 func (p *domain) AllocMW(t ib.MWType) (verbs.MW, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if err := p.dev.unusable("alloc_mw"); err != nil {
+		return nil, err
+	}
 	w, err := p.core.AllocMW(t)
 	if err != nil {
 		return nil, err
@@ -126,6 +135,9 @@ type sharedQueue struct {
 func (p *domain) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if err := p.dev.unusable("create_srq"); err != nil {
+		return nil, err
+	}
 	s, err := p.core.CreateSRQ(a)
 	if err != nil {
 		return nil, err
@@ -178,6 +190,9 @@ type addressHandle struct {
 func (p *domain) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if err := p.dev.unusable("create_ah"); err != nil {
+		return nil, err
+	}
 	a, err := p.core.CreateAH(av)
 	if err != nil {
 		return nil, err
@@ -217,6 +232,9 @@ func (p *domain) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.unusable("create_qp"); err != nil {
+		return nil, err
+	}
 	q, err := p.core.CreateQP(init)
 	if err != nil {
 		return nil, err
@@ -271,7 +289,10 @@ func (q *queuePair) SetRecvSource(r verbs.RecvSource) {
 func (q *queuePair) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	d := q.dev
 	d.mu.Lock()
-	err := q.core.Modify(d.now(), a, mask)
+	err := d.unusable("modify_qp")
+	if err == nil || d.port.gone && mask&verbs.AttrState != 0 && (a.State == ib.Err || a.State == ib.Reset) {
+		err = q.core.Modify(d.now(), a, mask)
+	}
 	d.flush()
 	return err
 }
@@ -323,8 +344,8 @@ type completionQueue struct {
 func (d *device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrClosed, "")
+	if err := d.unusable("create_cq"); err != nil {
+		return nil, err
 	}
 	c := &completionQueue{dev: d}
 	var notify func()
@@ -422,8 +443,8 @@ type channel struct {
 func (d *device) CreateCompChannel() (verbs.CompChannel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.Errorf("create_comp_channel", d.name, verbs.ErrClosed, "")
+	if err := d.unusable("create_comp_channel"); err != nil {
+		return nil, err
 	}
 	d.objects++
 	return &channel{dev: d, ready: make(chan struct{}, 1)}, nil

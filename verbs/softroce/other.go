@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/sluice-rdma/sluice/internal/netif"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -19,20 +20,39 @@ type descriptor struct{}
 func (*descriptor) set(bool) {}
 func (*descriptor) close()   {}
 
-func linkState(string) (verbs.PortState, int64) { return verbs.PortActive, defaultRate }
+// watch does not exist here.
+type watch struct{}
 
-// addresses returns those of an interface. What would hold one is not known here.
-func addresses(i *net.Interface) ([]address, error) {
-	list, err := i.Addrs()
-	var all []address
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				all = append(all, address{Addr: addr.Unmap()})
+func (*watch) Stop()  {}
+func (*watch) Close() {}
+
+func (d *device) startWatch() error { return nil }
+func (d *device) follow()           {}
+
+// interfaces returns what is known of them everywhere.
+func interfaces() ([]netif.Facts, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var all []netif.Facts
+	for _, i := range list {
+		f := netif.Facts{
+			Index: i.Index, Name: i.Name, MAC: i.HardwareAddr, MTU: i.MTU, Loopback: i.Flags&net.FlagLoopback != 0,
+			Up: i.Flags&net.FlagUp != 0, Carrier: i.Flags&net.FlagRunning != 0,
+		}
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				f.Addrs = append(f.Addrs, netif.Address{Prefix: p})
 			}
 		}
+		all = append(all, f)
 	}
-	return all, err
+	return all, nil
 }
+
+// unusable would say what holds an address, which is not known here.
+func unusable(int) string { return "" }
 
 func yieldThread() {}

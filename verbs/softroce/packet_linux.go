@@ -24,8 +24,9 @@ type packetWire struct {
 	waiter
 	counters *wireCounters
 	clock    *clock
-	addrs    []netip.Addr
+	gids     []gidEntry
 	link     int
+	ports    ports
 	raw      [3]int // sockets to send by: IPv4, IPv6, and whole frames; -1 for none
 	collect  *collect
 	hops     neighbours
@@ -50,14 +51,17 @@ func (d *device) openPacketWire() (wire, error) {
 		return nil, verbs.Errorf("open", d.name, verbs.ErrInvalid, "mode=packet requires the standard port, %d", roce.Port)
 	}
 	w := &packetWire{
-		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [3]int{-1, -1, -1}, out: newCollector(d.deliver),
+		counters: &d.counters, clock: &d.clock, gids: newGIDs(d.link.addrs), link: d.link.index, raw: [3]int{-1, -1, -1}, out: newCollector(d.deliver),
 		collect: &d.opt.collect,
 	}
 	var fds []int
 	fail := func(err error) (wire, error) {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
+		for _, fd := range append(fds, w.raw[:]...) {
+			if fd >= 0 {
+				_ = unix.Close(fd)
+			}
 		}
+		w.ports.close()
 		w.hops.close()
 		return nil, err
 	}
@@ -72,42 +76,104 @@ func (d *device) openPacketWire() (wire, error) {
 			return fail(verbs.Errorf("open", d.name, verbs.ErrInvalid, "option telemetry: a tag requires Ethernet frames, and %s has none", d.link.name))
 		}
 		if w.raw[frames], err = openFrameSocket(w.link); err == nil {
-			fds = append(fds, w.raw[frames])
 			err = w.hops.init(&d.link)
 		}
 		if err != nil {
 			return fail(d.openError(netip.AddrPortFrom(d.link.addrs[0], roce.Port), err))
 		}
 	}
-	for _, a := range d.link.addrs {
-		if w.collect.int { // for the same reason as below
-			at := netip.AddrPortFrom(a, w.collect.hops.Port)
-			fd, err := reservePort(at, d.link.index)
-			if err != nil {
-				return fail(d.openError(at, err))
-			}
-			fds = append(fds, fd)
-		}
-		at := netip.AddrPortFrom(a, roce.Port)
-		fd, err := reservePort(at, d.link.index)
-		if err != nil {
+	for i, a := range d.link.addrs {
+		if at, err := w.reserve(i, a); err != nil {
 			return fail(d.openError(at, err))
 		}
-		fds = append(fds, fd)
-		which := rawSocketFor(a)
-		if w.raw[which] >= 0 {
-			continue
-		}
-		if fd, err = openRawSocket(which); err != nil {
-			return fail(d.openError(at, err))
-		}
-		fds = append(fds, fd)
-		w.raw[which] = fd
 	}
 	if err := w.waiter.init(fds...); err != nil {
 		return fail(err)
 	}
 	return w, nil
+}
+
+// reserve takes the ports of an address for a place of the GID table, and opens the raw
+// socket that sends from it. With an error it says which port it is about.
+func (w *packetWire) reserve(i int, a netip.Addr) (at netip.AddrPort, err error) {
+	numbers := []uint16{roce.Port}
+	if w.collect.int {
+		numbers = append(numbers, w.collect.hops.Port)
+	}
+	return w.ports.reserve(i, a, w.link, numbers, w.raw[:frames])
+}
+
+// readdress implements wire.
+func (w *packetWire) readdress(table []gidEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gids = w.ports.readdress(w.gids, table, w.reserve)
+	w.hops.forget()
+}
+
+// ports are the UDP ports that a wire holds without using them, by the GID table's
+// places.
+type ports [][]int
+
+// reserve takes UDP ports of an address for a place, and opens the raw socket of its
+// family, if that is not open yet.
+func (p *ports) reserve(i int, a netip.Addr, link int, numbers []uint16, raw []int) (at netip.AddrPort, err error) {
+	var fds []int
+	for _, n := range numbers {
+		at = netip.AddrPortFrom(a, n)
+		fd, err := reservePort(at, link)
+		if err != nil {
+			closeAll(fds)
+			return at, err
+		}
+		fds = append(fds, fd)
+	}
+	if which := rawSocketFor(a); raw[which] < 0 {
+		fd, err := openRawSocket(which)
+		if err != nil {
+			closeAll(fds)
+			return at, err
+		}
+		raw[which] = fd
+	}
+	for i >= len(*p) {
+		*p = append(*p, nil)
+	}
+	closeAll((*p)[i])
+	(*p)[i] = fds
+	return at, nil
+}
+
+// readdress reserves what the next table has, and returns it with what a wire has to
+// know of it: an address that is not present stays where it was until another one has
+// its place. What can't be reserved it marks in next as not present.
+func (p *ports) readdress(was, next []gidEntry, reserve func(int, netip.Addr) (netip.AddrPort, error)) []gidEntry {
+	now := slices.Clone(next)
+	for i := range next {
+		if i < len(was) && was[i].addr == next[i].addr || !next[i].present {
+			continue
+		}
+		if _, err := reserve(i, next[i].addr); err != nil {
+			next[i].present, now[i].present = false, false
+			if i < len(was) {
+				now[i].addr = was[i].addr
+			}
+		}
+	}
+	return now
+}
+
+func (p *ports) close() {
+	for _, fds := range *p {
+		closeAll(fds)
+	}
+	*p = nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
 }
 
 // reservePort takes a UDP port with a socket that throws all away. It keeps the kernel
@@ -297,7 +363,7 @@ func (w *packetWire) send(b *batch) {
 func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	f := w.frames[i][:]
 	r := &m.route
-	src := w.addrs[r.GID]
+	src := w.gids[r.GID].addr
 	if w.id++; w.id == 0 {
 		w.id = 1 // the kernel takes 0 for "choose one"
 	}
@@ -384,6 +450,12 @@ func (w *packetWire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiter.close()
+	w.ports.close()
+	for _, fd := range w.raw {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
 	w.hops.close()
 }
 
@@ -405,8 +477,8 @@ func (w *packetWire) take() bool {
 
 // packetOf is a frame as the endpoint takes it. ok is false if it is for none of the
 // addresses.
-func packetOf(f *roce.Frame, addrs []netip.Addr, stamp uint64) (p endpoint.Packet, ok bool) {
-	gid := slices.Index(addrs, f.Dst)
+func packetOf(f *roce.Frame, gids []gidEntry, stamp uint64) (p endpoint.Packet, ok bool) {
+	gid := slices.Index(gids, gidEntry{f.Dst, true})
 	return endpoint.Packet{
 		Data: f.IB, Src: netip.AddrPortFrom(f.Src, f.SrcPort), GID: gid, TrafficClass: f.TOS, HopLimit: f.TTL, Stamp: stamp,
 	}, gid >= 0
@@ -440,7 +512,7 @@ func (w *packetWire) parse(b []byte, stamp uint64) bool {
 	if err != nil {
 		return errors.Is(err, roce.ErrNotRoCE)
 	}
-	p, ok := packetOf(&f, w.addrs, stamp)
+	p, ok := packetOf(&f, w.gids, stamp)
 	if !ok {
 		return true // another endpoint's
 	}

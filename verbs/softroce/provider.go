@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/netif"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -91,13 +92,13 @@ func (provider) Open(name string) (verbs.Device, error) {
 // Devices implements verbs.Provider: the interfaces that are up and have an
 // address.
 func (provider) Devices() ([]string, error) {
-	interfaces, err := net.Interfaces()
+	all, err := interfaces()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for i := range interfaces {
-		if l, err := newLink(&interfaces[i]); err == nil {
+	for i := range all {
+		if l, err := newLink(&all[i]); err == nil {
 			names = append(names, "soft:"+l.name)
 		}
 	}
@@ -172,15 +173,19 @@ func parseOptions(query string) (options, error) {
 	return o, o.shape.finish(values.Has("seed"))
 }
 
-// link is a network interface with those of its addresses that a device uses.
+// link is a network interface as it is when a device is opened on it, with those of
+// its addresses that the device uses.
 type link struct {
 	name  string
 	index int
 	mtu   int
+	rate  int64 // bits per second, 0 for unknown
 	mac   net.HardwareAddr
 	addrs []netip.Addr
 	held  []address // that can't be used
+	only  bool      // the device was opened by an address, and has no other
 	up    bool
+	ready bool // up, with carrier
 	loop  bool // the loopback
 }
 
@@ -191,32 +196,38 @@ type address struct {
 }
 
 // newLink describes an interface that is up and has an address that can be used.
-func newLink(i *net.Interface) (link, error) {
-	l := link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0, loop: i.Flags&net.FlagLoopback != 0}
+func newLink(f *netif.Facts) (link, error) {
+	l := link{
+		name: f.Name, index: f.Index, mtu: f.MTU, rate: f.Rate, mac: f.MAC, up: f.Up, ready: f.Active(), loop: f.Loopback,
+	}
 	if !l.up {
-		return l, fmt.Errorf("interface %s is down", i.Name)
+		return l, fmt.Errorf("interface %s is down", f.Name)
 	}
-	list, err := addresses(i)
-	if err != nil {
-		return l, err
-	}
-	for _, a := range list {
-		if a.held == "" {
-			l.addrs = append(l.addrs, a.Addr)
-		} else {
-			l.held = append(l.held, a)
-		}
-	}
+	l.addrs, l.held = addresses(f)
 	switch {
 	case len(l.addrs) > 0:
 	case len(l.held) > 0:
-		return l, fmt.Errorf("interface %s has no IP address that can be used: %v is %s", i.Name, l.held[0], l.held[0].held)
+		return l, fmt.Errorf("interface %s has no IP address that can be used: %v is %s", f.Name, l.held[0], l.held[0].held)
 	default:
-		return l, fmt.Errorf("interface %s has no IP address", i.Name)
+		return l, fmt.Errorf("interface %s has no IP address", f.Name)
 	}
-	// IPv4 first, as the addresses that most will write; link-local ones last.
-	slices.SortStableFunc(l.addrs, func(a, b netip.Addr) int { return addrRank(a) - addrRank(b) })
 	return l, nil
+}
+
+// addresses returns those of an interface's addresses that a device can use, each
+// once, and those that it can't. IPv4 comes first, as the addresses that most will
+// write, and link-local ones last.
+func addresses(f *netif.Facts) (usable []netip.Addr, held []address) {
+	for _, a := range f.Addrs {
+		switch why := unusable(int(a.Flags)); {
+		case why != "":
+			held = append(held, address{a.Addr(), why})
+		case !slices.Contains(usable, a.Addr()): // of several networks
+			usable = append(usable, a.Addr())
+		}
+	}
+	slices.SortStableFunc(usable, func(a, b netip.Addr) int { return addrRank(a) - addrRank(b) })
+	return usable, held
 }
 
 func addrRank(a netip.Addr) int {
@@ -235,19 +246,19 @@ func addrRank(a netip.Addr) int {
 func findLink(where string) (link, error) {
 	addr, notAddr := netip.ParseAddr(where)
 	addr = addr.Unmap()
-	interfaces, err := net.Interfaces()
+	all, err := interfaces()
 	if err != nil {
 		return link{}, err
 	}
 	var known []string
 	var held error
-	for i := range interfaces {
-		l, err := newLink(&interfaces[i])
+	for i := range all {
+		l, err := newLink(&all[i])
 		switch {
 		case notAddr != nil && l.name == where:
 			return l, err
-		case notAddr == nil && err == nil && l.has(&interfaces[i], addr):
-			l.addrs = []netip.Addr{addr}
+		case notAddr == nil && err == nil && owns(&all[i], l.addrs, addr):
+			l.addrs, l.only = []netip.Addr{addr}, true
 			return l, nil
 		}
 		for _, a := range l.held {
@@ -269,30 +280,29 @@ func findLink(where string) (link, error) {
 	return link{}, fmt.Errorf("unknown interface %s, expected one of %s, or an address of one", where, strings.Join(known, ", "))
 }
 
-func (l *link) has(i *net.Interface, addr netip.Addr) bool {
-	if slices.Contains(l.addrs, addr) {
-		return true
-	}
-	list, err := i.Addrs()
-	if i.Flags&net.FlagLoopback == 0 || err != nil {
-		return false
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok && addr.Is4() && n.Contains(addr.AsSlice()) {
-			return true
-		}
-	}
-	return false
+// owns reports whether an interface with these usable addresses has an address.
+func owns(f *netif.Facts, usable []netip.Addr, addr netip.Addr) bool {
+	return slices.Contains(usable, addr) ||
+		f.Loopback && addr.Is4() && slices.ContainsFunc(f.Addrs, func(a netif.Address) bool { return a.Contains(addr) })
 }
 
 // pathMTU is the largest path MTU that fits an interface: the Linux driver's rule,
 // which leaves 80 bytes for headers, with room for what telemetry adds.
 func (l *link) pathMTU(more int) (ib.MTU, error) {
-	headers := 80 + more
+	if m := pathMTU(l.mtu, more); m > 0 {
+		return m, nil
+	}
+	return 0, fmt.Errorf("the MTU of %s is %d, expected at least %d", l.name, l.mtu, 256+linkHeaders+more)
+}
+
+const linkHeaders = 80
+
+// pathMTU is that of an interface's MTU, or 0 if none fits.
+func pathMTU(mtu, more int) ib.MTU {
 	for _, m := range []ib.MTU{4096, 2048, 1024, 512, 256} {
-		if int(m)+headers <= l.mtu {
-			return m, nil
+		if int(m)+linkHeaders+more <= mtu {
+			return m
 		}
 	}
-	return 0, fmt.Errorf("the MTU of %s is %d, expected at least %d", l.name, l.mtu, 256+headers)
+	return 0
 }

@@ -4,15 +4,14 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
@@ -38,9 +37,12 @@ type mmsghdr struct {
 // while an application polls, the packets that it receives itself should not wake
 // another goroutine.
 type waiter struct {
-	fds     []unix.PollFd
-	event   int // an eventfd that stop writes to
+	event   int // an eventfd that wake writes to
 	stopped atomic.Bool
+	polled  []unix.PollFd // what wait hands to the kernel
+
+	set sync.Mutex // guards fds
+	fds []unix.PollFd
 }
 
 func (w *waiter) init(fds ...int) error {
@@ -48,24 +50,62 @@ func (w *waiter) init(fds ...int) error {
 	if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	for _, fd := range append(fds, w.event) {
-		w.fds = append(w.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-	}
+	w.add(append([]int{w.event}, fds...)...)
 	return nil
 }
 
-// wait returns when a socket may have something, or stop was called.
-func (w *waiter) wait() { _, _ = unix.Poll(w.fds, -1) }
+// add has wait look at more sockets from now on.
+func (w *waiter) add(fds ...int) {
+	w.set.Lock()
+	for _, fd := range fds {
+		w.fds = append(w.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	w.set.Unlock()
+	w.wake()
+}
 
-func (w *waiter) stop() {
-	w.stopped.Store(true)
+// drop closes a socket that wait need no longer look at.
+func (w *waiter) drop(fd int) {
+	w.forget(fd)
+	w.wake()
+	_ = unix.Close(fd)
+}
+
+// forget leaves a socket to its owner.
+func (w *waiter) forget(fd int) {
+	w.set.Lock()
+	defer w.set.Unlock()
+	w.fds = slices.DeleteFunc(w.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
+}
+
+// wait returns when a socket may have something, they are others now, or stop was
+// called. One goroutine calls it.
+func (w *waiter) wait() {
+	w.set.Lock()
+	w.polled = append(w.polled[:0], w.fds...)
+	w.set.Unlock()
+	_, _ = unix.Poll(w.polled, -1)
+	var count [8]byte
+	if !w.stopped.Load() && w.polled[0].Revents != 0 {
+		_, _ = unix.Read(w.event, count[:])
+	}
+}
+
+func (w *waiter) wake() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
 	_, _ = unix.Write(w.event, one[:])
 }
 
+func (w *waiter) stop() {
+	w.stopped.Store(true)
+	w.wake()
+}
+
 // close frees what init has made, and the sockets.
 func (w *waiter) close() {
+	w.set.Lock()
+	defer w.set.Unlock()
 	for _, p := range w.fds {
 		_ = unix.Close(int(p.Fd))
 	}
@@ -269,21 +309,3 @@ func (c *clock) readings() (wall, monotonic int64) {
 
 // yieldThread lets other threads run on this processor, if any wait for it.
 func yieldThread() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
-
-// linkState asks the system about an interface: its state, and its rate in bits
-// per second. One that knows no rate, as the loopback, counts as defaultRate.
-func linkState(name string) (verbs.PortState, int64) {
-	state, speed := verbs.PortActive, int64(0)
-	if b, err := os.ReadFile("/sys/class/net/" + name + "/operstate"); err == nil && string(b) == "down\n" {
-		state = verbs.PortDown
-	}
-	if b, err := os.ReadFile("/sys/class/net/" + name + "/speed"); err == nil {
-		if mbps, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
-			speed = mbps * 1_000_000
-		}
-	}
-	if speed <= 0 {
-		speed = defaultRate
-	}
-	return state, speed
-}

@@ -77,7 +77,7 @@ func TestPutOnAndTakeOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &o.collect
-		w := &packetWire{addrs: []netip.Addr{src}, counters: new(wireCounters), collect: c, ethernet: c.tags}
+		w := &packetWire{gids: newGIDs([]netip.Addr{src}), counters: new(wireCounters), collect: c, ethernet: c.tags}
 		w.hops.loopback, w.hops.known = true, map[netip.Addr]*neighbour{}
 		payload := rapid.SliceOfN(rapid.Byte(), 0, 1024).Draw(t, "payload")
 		p := roce.GSI(1, roce.DefaultPKey)
@@ -176,7 +176,7 @@ func FuzzTelemetryFrame(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		w := &packetWire{addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, counters: new(wireCounters), collect: &o.collect, ethernet: true}
+		w := &packetWire{gids: newGIDs([]netip.Addr{netip.MustParseAddr("10.0.0.2")}), counters: new(wireCounters), collect: &o.collect, ethernet: true}
 		w.hops.loopback, w.hops.known = true, map[netip.Addr]*neighbour{}
 		p := roce.GSI(1, roce.DefaultPKey)
 		data := make([]byte, roce.HeaderBytes(p.Opcode)+roce.MADBytes+roce.ICRCBytes)
@@ -190,7 +190,7 @@ func FuzzTelemetryFrame(f *testing.F) {
 			b = append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0}, b...)
 		}
 		f.Add(b, uint8(i))
-		w.addrs = []netip.Addr{local}
+		w.gids = newGIDs([]netip.Addr{local})
 		wires[i] = w
 	}
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {

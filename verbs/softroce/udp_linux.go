@@ -17,10 +17,13 @@ import (
 // maxSegments is what every kernel with UDP segmentation offload takes.
 const maxSegments = 64
 
-// udpWire sends and receives by UDP sockets, one for each address of the device.
+// udpWire sends and receives by UDP sockets, one for each address of the device. A
+// socket whose address was removed stays for who uses it, and works again when the
+// address is back.
 type udpWire struct {
 	waiter
-	sockets  []*udpSocket
+	sockets  []*udpSocket // by the GID table's places; changed under both locks
+	dev      *device
 	link     int // index of the interface
 	gso      bool
 	counters *wireCounters
@@ -32,7 +35,8 @@ type udpWire struct {
 	controls [batchMessages][controlLen]byte
 	paths    pathCache
 
-	mu sync.Mutex // guards the sockets' receiving
+	mu     sync.Mutex // guards the sockets' receiving
+	muting sync.Mutex // guards muteMADs
 }
 
 // udpSocket is a socket on one address.
@@ -56,7 +60,7 @@ func (d *device) openWire() (wire, error) {
 	case modeXDP:
 		return d.openXDPWire()
 	}
-	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters}
+	w := &udpWire{dev: d, link: d.link.index, gso: d.opt.gso, counters: &d.counters}
 	var fds []int
 	fail := func(err error) (wire, error) {
 		for _, fd := range fds {
@@ -65,22 +69,61 @@ func (d *device) openWire() (wire, error) {
 		return nil, err
 	}
 	for i, a := range d.link.addrs {
-		s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: i, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
-		fd, err := newUDPSocket(s.local, d.link.index)
-		if err == nil {
-			fds = append(fds, fd)
-			err = setUDPOptions(fd, a.Is6())
-		}
+		s, err := w.open(a, i)
 		if err != nil {
-			return fail(d.openError(s.local, err))
+			return fail(d.openError(netip.AddrPortFrom(a, d.opt.port), err))
 		}
-		s.inbox.init(fd)
+		fds = append(fds, s.fd)
 		w.sockets = append(w.sockets, s)
 	}
 	if err := w.waiter.init(fds...); err != nil {
 		return fail(err)
 	}
 	return w, nil
+}
+
+// open opens the socket of an address.
+func (w *udpWire) open(a netip.Addr, gid int) (*udpSocket, error) {
+	d := w.dev
+	s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: gid, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
+	fd, err := newUDPSocket(s.local, d.link.index)
+	if err != nil {
+		return nil, err
+	}
+	if err := setUDPOptions(fd, a.Is6()); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	s.inbox.init(fd)
+	return s, nil
+}
+
+// readdress implements wire.
+func (w *udpWire) readdress(table []gidEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.muting.Lock()
+	defer w.muting.Unlock()
+	for i := range table {
+		e := &table[i]
+		if i == len(w.sockets) {
+			w.sockets = append(w.sockets, nil)
+		}
+		was := w.sockets[i]
+		if !e.present || was != nil && was.local.Addr() == e.addr {
+			continue
+		}
+		s, err := w.open(e.addr, i)
+		if err != nil { // it has gone again, or somebody else has the port
+			e.present = false
+			continue
+		}
+		if was != nil {
+			w.drop(was.fd)
+		}
+		w.sockets[i] = s
+		w.add(s.fd)
+	}
 }
 
 func (d *device) openError(at netip.AddrPort, err error) error {
@@ -176,7 +219,12 @@ const udpHeaderLen = 8
 
 // muteMADs implements muter. Without the filter they are dropped later.
 func (w *udpWire) muteMADs(mute bool) {
+	w.muting.Lock()
+	defer w.muting.Unlock()
 	for _, s := range w.sockets {
+		if s == nil {
+			continue
+		}
 		if mute {
 			_ = unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(dropMADs)), Filter: &dropMADs[0]})
 		} else {
@@ -268,7 +316,7 @@ func (w *udpWire) receive() bool {
 		w.mu.Lock()
 		any := false
 		for _, s := range w.sockets {
-			any = s.take() || any
+			any = s != nil && s.take() || any
 		}
 		w.mu.Unlock()
 		if any {
@@ -290,7 +338,7 @@ func (w *udpWire) poll() bool {
 		return false
 	}
 	for _, s := range w.sockets {
-		if s.active {
+		if s != nil && s.active {
 			any = s.take() || any
 		}
 	}

@@ -102,7 +102,7 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 	for i := range n {
 		off := false
 		l := link{
-			name: fmt.Sprintf("h%d", i), mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
+			name: fmt.Sprintf("h%d", i), ready: true, mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
 		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, turns: &off}
@@ -316,7 +316,8 @@ func (m *memoryWire) arrive(f *flight) {
 }
 
 // What a wire has for goroutines, of which there are none here.
-func (m *memoryWire) receive() bool { return false }
-func (m *memoryWire) poll() bool    { return false }
-func (m *memoryWire) stop()         { m.gone = true }
-func (m *memoryWire) close()        {}
+func (m *memoryWire) receive() bool        { return false }
+func (m *memoryWire) poll() bool           { return false }
+func (m *memoryWire) readdress([]gidEntry) {}
+func (m *memoryWire) stop()                { m.gone = true }
+func (m *memoryWire) close()               {}

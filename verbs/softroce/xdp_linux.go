@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -24,13 +25,13 @@ type xdpWire struct {
 	waiter
 	counters *wireCounters
 	clock    *clock
-	addrs    []netip.Addr
+	gids     []gidEntry
 	link     int
+	ports    ports
 	sockets  []*xsk.Socket // one for each of the interface's queues; the first one sends
 	hook     *xsk.Hook
 	hops     neighbours
 	raw      [2]int // ipv4 and ipv6; -1 for none
-	held     []int  // the UDP sockets that hold the port, and raw
 	burst    bool   // the goroutine that receives has taken a burst
 	paths    pathCache
 	kernel   [roce.IPv6Bytes + roce.UDPBytes + endpoint.MaxPacket]byte // a packet that the kernel sends
@@ -72,33 +73,17 @@ func (d *device) openXDPWire() (wire, error) {
 		return bad("%s receives by %d queues, and mode=xdp by up to %d: ethtool -L %s combined %d", d.link.name, queues, maxQueues, d.link.name, maxQueues)
 	}
 	w := &xdpWire{
-		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [2]int{-1, -1}, out: newCollector(d.deliver),
+		counters: &d.counters, clock: &d.clock, gids: newGIDs(d.link.addrs), link: d.link.index, raw: [2]int{-1, -1}, out: newCollector(d.deliver),
 		start: monotonic() - int64(time.Since(d.clock.start)),
 	}
-	var fds []int
 	fail := func(err error) (wire, error) {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
 		w.free()
 		return nil, err
 	}
-	for _, a := range d.link.addrs {
-		at := netip.AddrPortFrom(a, roce.Port)
-		fd, err := reservePort(at, d.link.index)
-		if err != nil {
+	for i, a := range d.link.addrs {
+		if at, err := w.reserve(i, a); err != nil {
 			return fail(d.openError(at, err))
 		}
-		fds = append(fds, fd)
-		which := rawSocketFor(a)
-		if w.raw[which] >= 0 {
-			continue
-		}
-		if fd, err = openRawSocket(which); err != nil {
-			return fail(d.openError(at, err))
-		}
-		fds = append(fds, fd)
-		w.raw[which] = fd
 	}
 	if err := w.hops.init(&d.link); err != nil {
 		return fail(err)
@@ -129,8 +114,36 @@ func (d *device) openXDPWire() (wire, error) {
 	if err := w.waiter.init(polled...); err != nil {
 		return fail(err)
 	}
-	w.held = fds
 	return w, nil
+}
+
+// reserve takes the port of an address for a place of the GID table.
+func (w *xdpWire) reserve(i int, a netip.Addr) (netip.AddrPort, error) {
+	return w.ports.reserve(i, a, w.link, []uint16{roce.Port}, w.raw[:])
+}
+
+// readdress implements wire. Frames for an address that the program at the interface
+// does not know are the kernel's.
+func (w *xdpWire) readdress(table []gidEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.gids
+	w.gids = w.ports.readdress(was, table, w.reserve)
+	w.hops.forget()
+	var addrs []netip.Addr
+	for _, e := range w.gids {
+		if e.present {
+			addrs = append(addrs, e.addr)
+		}
+	}
+	if w.hook.Steer(addrs) == nil {
+		return
+	}
+	for i, e := range w.gids { // nothing would come for those that are new
+		if e.present && !slices.Contains(was, e) {
+			w.gids[i].present, table[i].present = false, false
+		}
+	}
 }
 
 // xdpError says what would mend an error of package xsk.
@@ -161,7 +174,7 @@ func (w *xdpWire) segments() int { return maxSegments }
 // path implements sender: all packets have their ICRCs, with the identifications 0, 1,
 // 2... of a message.
 func (w *xdpWire) path(r *endpoint.Route) *roce.Path {
-	return w.paths.get(netip.AddrPortFrom(w.addrs[r.GID], r.SrcPort), r.Dst)
+	return w.paths.get(netip.AddrPortFrom(w.gids[r.GID].addr, r.SrcPort), r.Dst)
 }
 
 // send implements sender.
@@ -199,7 +212,7 @@ func (w *xdpWire) flush() { w.counters.sendCalls.Add(uint64(w.sockets[0].Flush()
 
 // put builds the frame of a packet that has its ICRC, and returns its length.
 func (w *xdpWire) put(f []byte, m *message, hop *neighbour, id uint16, packet []byte) int {
-	src := w.addrs[m.route.GID]
+	src := w.gids[m.route.GID].addr
 	e := roce.EthernetFields{Dst: hop.mac, Src: hop.own, EtherType: roce.EtherTypeIPv4}
 	if src.Is6() {
 		e.EtherType = roce.EtherTypeIPv6
@@ -217,7 +230,7 @@ func (w *xdpWire) put(f []byte, m *message, hop *neighbour, id uint16, packet []
 // ask for again.
 func (w *xdpWire) sendByKernel(m *message, packet []byte) {
 	f := w.kernel[:]
-	src := w.addrs[m.route.GID]
+	src := w.gids[m.route.GID].addr
 	const id = 1 // the kernel may take 0 for "choose one"
 	n := putIP(f, src, &m.route, id, len(packet))
 	n += copy(f[n:], packet)
@@ -310,7 +323,7 @@ func (w *xdpWire) parse(b []byte, stamp uint64) bool {
 	if f.ParseEthernet(b) != nil {
 		return false
 	}
-	p, ok := packetOf(&f, w.addrs, w.counter(stamp))
+	p, ok := packetOf(&f, w.gids, w.counter(stamp))
 	if !ok {
 		return false
 	}
@@ -339,6 +352,12 @@ func (w *xdpWire) free() {
 	for _, s := range w.sockets {
 		s.Close()
 	}
+	w.ports.close()
+	for _, fd := range w.raw {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
 	w.hops.close()
 }
 
@@ -346,10 +365,9 @@ func (w *xdpWire) free() {
 func (w *xdpWire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fds = w.fds[len(w.sockets):] // those close their own
+	for _, s := range w.sockets { // they close their own
+		w.forget(s.FD)
+	}
 	w.free()
 	w.waiter.close()
-	for _, fd := range w.held {
-		_ = unix.Close(fd)
-	}
 }

@@ -332,9 +332,10 @@ func FuzzXDPFrame(f *testing.F) {
 	packet := make([]byte, roce.HeaderBytes(p.Opcode)+roce.MADBytes+roce.ICRCBytes)
 	p.Put(packet)
 	var got int
-	w := &xdpWire{addrs: []netip.Addr{local, netip.MustParseAddr("fd00::1")}, counters: new(wireCounters), clock: &clock{start: time.Now()}}
-	out := &xdpWire{addrs: []netip.Addr{peer, netip.MustParseAddr("fd00::2")}}
-	for gid, to := range w.addrs {
+	w := &xdpWire{gids: newGIDs([]netip.Addr{local, netip.MustParseAddr("fd00::1")}), counters: new(wireCounters), clock: &clock{start: time.Now()}}
+	out := &xdpWire{gids: newGIDs([]netip.Addr{peer, netip.MustParseAddr("fd00::2")})}
+	for gid, e := range w.gids {
+		to := e.addr
 		m := &message{route: endpoint.Route{Dst: netip.AddrPortFrom(to, roce.Port), GID: gid, SrcPort: 49152, HopLimit: 64}}
 		b := make([]byte, 4096)
 		out.path(&m.route).PutICRC(packet, 3)
@@ -363,7 +364,7 @@ func FuzzXDPFrame(f *testing.F) {
 // Building a frame and taking one apart costs no allocation.
 func TestXDPFramesDoNotAllocate(t *testing.T) {
 	local, peer := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	from, to := &xdpWire{addrs: []netip.Addr{peer}}, &xdpWire{addrs: []netip.Addr{local}, counters: new(wireCounters), clock: &clock{start: time.Now()}}
+	from, to := &xdpWire{gids: newGIDs([]netip.Addr{peer})}, &xdpWire{gids: newGIDs([]netip.Addr{local}), counters: new(wireCounters), clock: &clock{start: time.Now()}}
 	taken := 0
 	to.out = newCollector(func(p []endpoint.Packet) { taken += len(p) })
 	m := &message{route: endpoint.Route{Dst: netip.AddrPortFrom(local, roce.Port), SrcPort: 49152, HopLimit: 64}}

@@ -2,6 +2,8 @@
 package events
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -15,9 +17,13 @@ type Queue struct {
 	order   []verbs.AsyncEvent // in order of arrival; those that are not pending were removed
 }
 
-// Add notes an event.
+// Add notes an event. One of a port that recurs is as late as its last occurrence, so
+// that the last that a program reads of a port is the port's state.
 func (q *Queue) Add(e verbs.AsyncEvent) {
 	if _, known := q.pending[e]; known {
+		if e.QP == nil && e.CQ == nil && e.SRQ == nil {
+			q.order = append(slices.DeleteFunc(q.order, func(o verbs.AsyncEvent) bool { return o == e }), e)
+		}
 		return
 	}
 	if q.pending == nil {

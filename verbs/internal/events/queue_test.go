@@ -34,6 +34,11 @@ func TestQueue(t *testing.T) {
 					want = append(want, e)
 				}
 			},
+			"port": func(t *rapid.T) {
+				e := verbs.AsyncEvent{Type: rapid.SampledFrom([]ib.EventType{ib.EventPortErr, ib.EventPortActive}).Draw(t, "state"), Port: 1}
+				q.Add(e)
+				want = append(slices.DeleteFunc(want, func(o verbs.AsyncEvent) bool { return o == e }), e)
+			},
 			"take": func(t *rapid.T) {
 				e, ok := q.Take()
 				if ok != (len(want) > 0) || ok && e != want[0] {
@@ -54,7 +59,7 @@ func TestQueue(t *testing.T) {
 				if q.Waiting() != (len(want) > 0) {
 					t.Fatalf("waiting: %v, want %v", q.Waiting(), want)
 				}
-				if most := 2*len(objects)*len(types) + 1; len(q.order) > most {
+				if most := 2*(len(objects)*len(types)+2) + 1; len(q.order) > most {
 					t.Fatalf("%d events are kept for %d objects", len(q.order), len(objects))
 				}
 			},

@@ -29,6 +29,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (*AH, error) {
 		return nil, verbs.Errorf("create_ah", name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
+	p.e.useGID(route.GID, 1)
 	return &AH{pd: p, route: route, label: av.FlowLabel}, nil
 }
 
@@ -39,6 +40,7 @@ func (a *AH) Close() error {
 	}
 	a.gone = true
 	a.pd.users--
+	a.pd.e.useGID(a.route.GID, -1)
 	return nil
 }
 

@@ -76,6 +76,7 @@ type Endpoint struct {
 	windows table[MW] // by the upper 24 bits of their keys
 	objects int       // protection domains, completion queues
 	gsi     gsi
+	users   []int // of the GID table's places: queue pairs and address handles
 
 	ready  readyList
 	timers timerHeap

@@ -302,6 +302,7 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	route.SrcPort = srcPort(q.num, a.DestQPN, a.AV.FlowLabel)
 	q.rc, q.route, q.destQPN, q.state = t, route, a.DestQPN, ib.RTR
+	e.useGID(route.GID, 1)
 	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN&maxPSN, a.AV
 	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
 	return nil
@@ -391,6 +392,9 @@ func (q *QP) reset() {
 	e.ready.remove(q)
 	if q.rc != nil {
 		add(&e.past, q.rc.Counters())
+	}
+	if q.route.Dst.IsValid() {
+		e.useGID(q.route.GID, -1)
 	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()

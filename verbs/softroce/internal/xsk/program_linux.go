@@ -51,11 +51,8 @@ func Attach(index int, addrs []netip.Addr, sockets []*Socket) (_ *Hook, err erro
 	if h.muted, err = ebpf.NewMap(&ebpf.MapSpec{Name: "sluice_muted", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}); err != nil {
 		return nil, fmt.Errorf("map: %w", err)
 	}
-	h.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "sluice_xdp", Type: ebpf.XDP, License: "GPL", Instructions: instructions(addrs, h.sockets.FD(), h.muted.FD()),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("XDP program: %w", err)
+	if h.program, err = h.load(addrs); err != nil {
+		return nil, err
 	}
 	for _, mode := range []link.XDPAttachFlags{link.XDPDriverMode, link.XDPGenericMode} {
 		h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: index, Flags: mode})
@@ -68,6 +65,32 @@ func Attach(index int, addrs []netip.Addr, sockets []*Socket) (_ *Hook, err erro
 		}
 	}
 	return nil, fmt.Errorf("XDP: %w", err)
+}
+
+// load loads the program for these addresses.
+func (h *Hook) load(addrs []netip.Addr) (*ebpf.Program, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "sluice_xdp", Type: ebpf.XDP, License: "GPL", Instructions: instructions(addrs, h.sockets.FD(), h.muted.FD()),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("XDP program: %w", err)
+	}
+	return p, nil
+}
+
+// Steer has the program steer frames for other addresses from now on.
+func (h *Hook) Steer(addrs []netip.Addr) error {
+	p, err := h.load(addrs)
+	if err != nil {
+		return err
+	}
+	if err := h.link.Update(p); err != nil {
+		_ = p.Close()
+		return fmt.Errorf("XDP: %w", err)
+	}
+	_ = h.program.Close()
+	h.program = p
+	return nil
 }
 
 // occupant names the program that an interface has.

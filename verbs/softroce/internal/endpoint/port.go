@@ -1,0 +1,34 @@
+package endpoint
+
+import (
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// SetPort has the endpoint go on with another GID table and another largest path MTU.
+// Connections keep what they have: their GIDs' places stay (GIDUsed).
+func (e *Endpoint) SetPort(gids []netip.Addr, mtu ib.MTU) { e.cfg.GIDs, e.cfg.MTU = gids, mtu }
+
+// GIDUsed reports whether a queue pair or an address handle sends from a place of the
+// GID table.
+func (e *Endpoint) GIDUsed(i int) bool { return i < len(e.users) && e.users[i] > 0 }
+
+// useGID notes that one more or one less sends from a place of the GID table.
+func (e *Endpoint) useGID(i, more int) {
+	for i >= len(e.users) {
+		e.users = append(e.users, 0)
+	}
+	e.users[i] += more
+}
+
+// Fail takes all queue pairs that are in use to the error state, which flushes their
+// requests.
+func (e *Endpoint) Fail(now units.Time) {
+	for _, s := range e.qps.slots {
+		if q := s.v; q != nil && q.State() != ib.Reset && q.State() != ib.Err {
+			q.fail(now)
+		}
+	}
+}
