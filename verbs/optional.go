@@ -241,3 +241,11 @@ type SourcedRecv interface {
 	// is to be posted to be flushed.
 	SetRecvSource(RecvSource)
 }
+
+// LostDevice is a device that can go while it is open: with its network interface. It
+// raises ib.EventDeviceFatal then, all its queue pairs go to ib.Err, and calls that would
+// make something new fail with ErrNoDevice.
+type LostDevice interface {
+	// Gone is closed when the device is gone; nil for one that never goes.
+	Gone() <-chan struct{}
+}

@@ -53,6 +53,12 @@ func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.Q
 	bad := func(cause error, format string, args ...any) (*Conn, error) {
 		return nil, verbs.Errorf("dial", addr.String(), cause, format, args...)
 	}
+	d.mu.Lock()
+	lost := d.isLost()
+	d.mu.Unlock()
+	if lost {
+		return nil, d.lostError("dial")
+	}
 	path, err := pathTo(dev, p.LocalAddr, addr.Addr())
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v: it needs one of the peer's IP version, and LocalAddr must be one of its own", err)
@@ -81,6 +87,10 @@ func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.Q
 	r.Private = append(r.Private, p.Private...)
 
 	d.mu.Lock()
+	if d.isLost() {
+		d.mu.Unlock()
+		return nil, d.lostError("dial")
+	}
 	id, err := d.core.Connect(d.now(), r)
 	if err != nil {
 		d.mu.Unlock()

@@ -2,7 +2,9 @@ package rdmacm
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type driver struct {
 	users     int // listeners and calls of Dial under way
 	listeners map[uint64]*Listener
 	conns     map[uint32]*Conn
+	retired   chan struct{} // closed when the device no longer has this driver
+	lost      bool
 }
 
 var drivers struct {
@@ -73,7 +77,7 @@ func driverOf(op string, dev verbs.Device) (*driver, error) {
 	if err != nil {
 		return nil, verbs.Errorf(op, dev.Name(), err, "")
 	}
-	d := &driver{dev: dev, mads: mads, core: core, users: 1, listeners: map[uint64]*Listener{}, conns: map[uint32]*Conn{}}
+	d := &driver{dev: dev, mads: mads, core: core, users: 1, listeners: map[uint64]*Listener{}, conns: map[uint32]*Conn{}, retired: make(chan struct{})}
 	d.timer = time.AfterFunc(time.Hour, d.expire)
 	d.timer.Stop()
 	mads.HandleMAD(d.receive)
@@ -81,7 +85,47 @@ func driverOf(op string, dev verbs.Device) (*driver, error) {
 		drivers.by = map[verbs.Device]*driver{}
 	}
 	drivers.by[dev] = d
+	if l, ok := dev.(verbs.LostDevice); ok && l.Gone() != nil {
+		go d.outlive(l.Gone())
+	}
 	return d, nil
+}
+
+// outlive ends all that waits when the device is gone.
+func (d *driver) outlive(gone <-chan struct{}) {
+	select {
+	case <-gone:
+	case <-d.retired:
+		return
+	}
+	err := d.lostError("connection")
+	d.mu.Lock()
+	d.lost = true
+	conns := slices.Collect(maps.Values(d.conns))
+	for _, l := range d.listeners {
+		l.lose(d.lostError("accept"))
+	}
+	d.mu.Unlock()
+	for _, c := range conns {
+		c.end(err)()
+	}
+}
+
+func (d *driver) lostError(op string) error {
+	return verbs.Errorf(op, d.dev.Name(), verbs.ErrNoDevice, "its network interface is gone")
+}
+
+// isLost reports whether the device is gone, with the lock held.
+func (d *driver) isLost() bool {
+	l, ok := d.dev.(verbs.LostDevice)
+	if ok && !d.lost {
+		select {
+		case <-l.Gone():
+			d.lost = true
+		default:
+		}
+	}
+	return d.lost
 }
 
 // release removes a user. After the last one, the driver releases the device once
@@ -104,6 +148,7 @@ func (d *driver) retire() {
 	delete(drivers.by, d.dev)
 	d.timer.Stop()
 	d.mads.HandleMAD(nil)
+	close(d.retired)
 }
 
 // now is the present, for a caller who holds the lock.

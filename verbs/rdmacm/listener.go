@@ -24,12 +24,21 @@ type Listener struct {
 	once   sync.Once
 	shut   func() // stops the requests
 
+	lost    chan struct{} // closed, with why, when the device is gone
+	lostErr error
+
 	mu    sync.Mutex // guards queue
 	queue []*Request
 }
 
 func newListener(addr netip.AddrPort) *Listener {
-	return &Listener{addr: addr, more: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &Listener{addr: addr, more: make(chan struct{}, 1), closed: make(chan struct{}), lost: make(chan struct{})}
+}
+
+// lose ends the listener with its device. The driver calls it once.
+func (l *Listener) lose(err error) {
+	l.lostErr = err
+	close(l.lost)
 }
 
 // Listen takes requests for a port, to one address of the device or, with
@@ -53,6 +62,11 @@ func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
 	l, service := newListener(addr), roce.PortSpaceTCP.ServiceID(addr.Port())
 	l.shut = func() { d.unlisten(l, service) }
 	d.mu.Lock()
+	if d.isLost() {
+		d.mu.Unlock()
+		d.release()
+		return nil, d.lostError("listen")
+	}
 	err = d.core.Listen(service, Backlog)
 	if err == nil {
 		d.listeners[service] = l
@@ -128,7 +142,7 @@ func (l *Listener) dropped(id uint32) {
 }
 
 // Accept waits for the next request, until ctx is done or the listener closed
-// (verbs.ErrClosed).
+// (verbs.ErrClosed), or the device gone (verbs.ErrNoDevice).
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 	for {
 		if r := l.next(); r != nil {
@@ -141,6 +155,8 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 		case <-l.more:
 		case <-l.closed:
 			return nil, verbs.Errorf("accept", l.addr.String(), verbs.ErrClosed, "")
+		case <-l.lost:
+			return nil, l.lostErr
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -59,6 +59,7 @@ type device struct {
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup
 
+	gone       chan struct{} // closed when the interface is gone; nil in a World
 	received   chan struct{} // closed when receive has ended
 	wireClosed bool          // guarded by mu; set by who pauses, or by Close
 
@@ -116,6 +117,9 @@ func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Re
 	d := &device{
 		name: name, link: l, opt: o, mtu: mtu, clock: c, timerAt: units.Never,
 		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), received: make(chan struct{}), eventReady: make(chan struct{}, 1),
+	}
+	if c.world == nil {
+		d.gone = make(chan struct{})
 	}
 	d.mads.left = madBurst * (units.Second / madsPerSecond)
 	d.nap.Store(int64(pollNap))
@@ -338,7 +342,16 @@ func (d *device) raise(v endpoint.Event) {
 }
 
 // raisePort takes an event of the port or of the whole device, with the lock held.
-func (d *device) raisePort(t ib.EventType) { d.add(verbs.AsyncEvent{Type: t, Port: 1}) }
+func (d *device) raisePort(t ib.EventType) {
+	e := verbs.AsyncEvent{Type: t, Port: 1}
+	if t == ib.EventDeviceFatal {
+		e.Port = 0
+	}
+	d.add(e)
+}
+
+// Gone implements verbs.LostDevice.
+func (d *device) Gone() <-chan struct{} { return d.gone }
 
 func (d *device) add(e verbs.AsyncEvent) {
 	d.events.Add(e)

@@ -120,6 +120,7 @@ func (d *device) become(was, next *port) {
 	}
 	if next.gone && !was.gone {
 		d.core.Fail(d.now())
+		close(d.gone)
 	}
 }
 

@@ -138,7 +138,7 @@ func (c *context) queryPort(m *uverbs.Message) guest.Reply {
 func (d *Device) portResp() uverbs.QueryPortResp {
 	p := d.Port()
 	r := uverbs.QueryPortResp{
-		PortCapFlags: portCapFlags, MaxMsgSz: maxPortMsg, GIDTblLen: uint32(len(d.gids)), PKeyTblLen: 1,
+		PortCapFlags: portCapFlags, MaxMsgSz: maxPortMsg, GIDTblLen: uint32(p.GIDs), PKeyTblLen: 1,
 		State: uint8(p.State), MaxMTU: mtuCode(p.MaxMTU), ActiveMTU: mtuCode(p.ActiveMTU),
 		PhysState: linkUp, LinkLayer: ethernet, Flags: grhRequired,
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
@@ -61,8 +62,7 @@ type Device struct {
 	model   Model
 	backend verbs.Device
 	attr    verbs.DeviceAttr
-	port    verbs.PortAttr
-	gids    []netip.Addr
+	port    verbs.PortAttr // as it was at first
 	guid    uint64
 	clock   *clock
 	numbers atomic.Uint32 // of the last CQ, SRQ or PD
@@ -73,6 +73,8 @@ type Device struct {
 	sim    *Simulation // of a simulated device, once it is at a host
 	pairs  map[verbs.QP]*queuePair
 	events sync.WaitGroup
+	// changed is called before programs learn that the port has changed.
+	changed func()
 }
 
 // Open makes a device. It fails for an unknown model, and for a back end that can't
@@ -108,13 +110,6 @@ func Open(c Config) (*Device, error) {
 	d.guid = guidOf(d.attr.NodeGUID, c)
 	if d.port, err = c.Backend.Port(1); err != nil {
 		return nil, err
-	}
-	for i := range d.port.GIDs {
-		gid, err := c.Backend.GID(1, i)
-		if err != nil {
-			return nil, err
-		}
-		d.gids = append(d.gids, gid)
 	}
 	pd, err := c.Backend.AllocPD()
 	if err != nil {
@@ -154,8 +149,18 @@ func guidOf(backend uint64, c Config) uint64 {
 	return local | h.Sum64()>>8
 }
 
-// GIDs is the GID table of the port.
-func (d *Device) GIDs() []netip.Addr { return d.gids }
+// GIDs is the GID table of the port as it is now.
+func (d *Device) GIDs() []netip.Addr {
+	gids := make([]netip.Addr, d.Port().GIDs)
+	for i := range gids {
+		gid, err := d.backend.GID(1, i)
+		if err != nil { // it is empty
+			gid = netip.IPv6Unspecified()
+		}
+		gids[i] = gid
+	}
+	return gids
+}
 
 // Port describes the port, with the model's line rate where the back end has none.
 func (d *Device) Port() verbs.PortAttr {
@@ -248,10 +253,36 @@ func (d *Device) deliver(e verbs.AsyncEvent) {
 			q.onBackendEvent(e.Type)
 		}
 	case e.CQ == nil && e.SRQ == nil:
+		if e.Type == ib.EventDeviceFatal {
+			d.fail()
+		}
+		d.mu.Lock()
+		changed := d.changed
+		d.mu.Unlock()
+		if changed != nil {
+			changed()
+		}
 		for _, n := range d.openNodes() {
 			n.portEvent(e.Type, e.Port)
 		}
 	}
+}
+
+// fail has the programs' queue pairs end what they have, when the back end is gone.
+func (d *Device) fail() {
+	d.mu.Lock()
+	pairs := slices.Collect(maps.Values(d.pairs))
+	d.mu.Unlock()
+	for _, q := range pairs {
+		q.onLost()
+	}
+}
+
+// onChange has f called when the port has changed, before programs learn of it.
+func (d *Device) onChange(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = f
 }
 
 func (d *Device) addPair(q *queuePair) {

@@ -19,6 +19,7 @@ var causes = []struct {
 	{verbs.ErrQueueFull, syscall.ENOMEM},
 	{verbs.ErrAccess, syscall.EFAULT},
 	{verbs.ErrClosed, syscall.EIO},
+	{verbs.ErrNoDevice, syscall.EIO}, // as the kernel has it for a device that was removed
 	{verbs.ErrState, syscall.EINVAL},
 	{verbs.ErrInvalid, syscall.EINVAL},
 }

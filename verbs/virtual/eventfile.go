@@ -4,11 +4,14 @@ package virtual
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
 // eventFile is a file that a program reads events from, one record a read: completion
@@ -27,6 +30,9 @@ type eventFile struct {
 	closed  bool
 }
 
+// newEventFile makes a file of events of so many bytes. The program's end has a name, by
+// which libsluice-virtual.so knows it when nobody has the other end any more: a program
+// that reads on is then told what the kernel tells when a device is removed.
 func newEventFile(record int) (*eventFile, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -39,6 +45,14 @@ func newEventFile(record int) (*eventFile, error) {
 		return nil, os.NewSyscallError("fstat", err)
 	}
 	f.inode = st.Ino
+	kind := "completion"
+	if record == uverbs.Sizeof(uverbs.AsyncEvent{}) {
+		kind = "async"
+	}
+	if err := unix.Bind(f.theirs, &unix.SockaddrUnix{Name: fmt.Sprintf("@sluice-virtual-%s-%d", kind, st.Ino)}); err != nil {
+		f.close()
+		return nil, os.NewSyscallError("bind", err)
+	}
 	// The more events find room, the fewer wait here. The kernel takes what its limit allows.
 	_ = unix.SetsockoptInt(f.ours, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<22)
 	return f, nil

@@ -62,11 +62,12 @@ func (c *context) destroyAH(m *uverbs.Message) guest.Reply {
 // addressVector is where a program sends to: a GID that is an IP address, from a GID of
 // the device.
 func (d *Device) addressVector(dgid [16]byte, sgidIndex uint8) (verbs.AddressVector, syscall.Errno) {
-	if int(sgidIndex) >= len(d.gids) {
+	gids := d.GIDs()
+	if int(sgidIndex) >= len(gids) {
 		return verbs.AddressVector{}, syscall.EINVAL
 	}
 	to := netip.AddrFrom16(dgid)
-	if own := d.gids[sgidIndex]; own.Zone() != "" { // the back end's port, which its peers have too
+	if own := gids[sgidIndex]; own.Zone() != "" { // the back end's port, which its peers have too
 		to = to.WithZone(own.Zone())
 	} else {
 		to = to.Unmap()

@@ -30,7 +30,7 @@ type Host struct {
 	sim     *Simulation // nil in real time
 	tree    []sysfs.Device
 
-	mu      sync.Mutex // of the counters' files
+	mu      sync.Mutex // of tree, and of the files of counters and ports
 	counted time.Time  // when they were written
 }
 
@@ -61,7 +61,12 @@ func (h *Host) serve() error {
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
+	for i, d := range h.devices {
+		d.onChange(func() { h.onChange(i) })
+	}
+	h.mu.Lock()
 	h.describe()
+	h.mu.Unlock()
 	if err := errors.Join(sysfs.Write(h.dir.Path, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
@@ -76,10 +81,16 @@ func (h *Host) serve() error {
 	for _, d := range h.devices {
 		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
 	}
-	var err error
-	if h.cm, err = ucma.New(c); err != nil {
+	cm, err := ucma.New(c)
+	if err != nil {
 		return err
 	}
+	h.mu.Lock()
+	h.cm = cm
+	for _, d := range h.devices { // they may have changed meanwhile
+		cm.Changed(d.backend)
+	}
+	h.mu.Unlock()
 	h.server, err = guest.Listen(socket, h.open, false)
 	return err
 }
@@ -91,9 +102,27 @@ func (h *Host) describe() {
 		h.tree = append(h.tree, sysfs.Device{
 			Name: d.Name(), Node: nodeName(i), PCI: pci[i],
 			PartID: model.PartID, Firmware: model.Firmware(), BoardID: model.BoardID, NodeGUID: d.NodeGUID(),
-			Rate: units.Rate(port.LinkRate), Active: port.State == verbs.PortActive, Interface: port.Netdev,
-			GIDs: d.GIDs(), GIDTable: len(d.GIDs()),
+			Interface: port.Netdev,
 		})
+		describePort(&h.tree[i], d)
+	}
+}
+
+// describePort is how a device's port is now.
+func describePort(t *sysfs.Device, d *Device) {
+	port := d.Port()
+	t.Rate, t.Active, t.GIDs = units.Rate(port.LinkRate), port.State == verbs.PortActive, d.GIDs()
+	t.GIDTable = len(t.GIDs)
+}
+
+// onChange writes the files of a device's port anew. What can't be written stays as it was.
+func (h *Host) onChange(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	describePort(&h.tree[i], h.devices[i])
+	_ = sysfs.WritePort(h.dir.Path, &h.tree[i])
+	if h.cm != nil {
+		h.cm.Changed(h.devices[i].backend)
 	}
 }
 

@@ -5,6 +5,7 @@ package virtual
 import (
 	"encoding/binary"
 	"net"
+	"net/netip"
 	"slices"
 	"syscall"
 
@@ -111,9 +112,9 @@ func (c *context) queryMlx5Port(x *call) syscall.Errno {
 	return x.out(uverbs.DriverNS|1, [uverbs.Mlx5PortBytes]byte{})
 }
 
-// gidEntry is an entry of the GID table; all are there.
-func (d *Device) gidEntry(i int) uverbs.GIDEntry {
-	e := uverbs.GIDEntry{GID: d.gids[i].As16(), Index: uint32(i), Port: 1, Type: uverbs.GIDTypeRoCEv2}
+// gidEntry is an entry of the GID table.
+func (d *Device) gidEntry(gid netip.Addr, i int) uverbs.GIDEntry {
+	e := uverbs.GIDEntry{GID: gid.As16(), Index: uint32(i), Port: 1, Type: uverbs.GIDTypeRoCEv2}
 	if nic, err := net.InterfaceByName(d.Port().Netdev); err == nil {
 		e.NetIndex = uint32(nic.Index)
 	}
@@ -124,31 +125,44 @@ func (c *context) queryGIDTable(x *call) syscall.Errno {
 	size := x.In(0)
 	_, to := x.Find(2)
 	d := c.node.dev
+	gids := d.GIDs()
+	present := uint64(0)
+	for _, gid := range gids {
+		if !gid.IsUnspecified() {
+			present++
+		}
+	}
 	switch {
 	case x.In(1) != 0, size == 0, size > uint64(to.Len):
 		return syscall.EINVAL
-	case uint64(to.Len)/size < uint64(len(d.gids)):
+	case uint64(to.Len)/size < present:
 		return syscall.EINVAL
 	}
 	var table []byte
-	for i := range d.gids {
+	for i, gid := range gids {
+		if gid.IsUnspecified() { // the kernel leaves empty places out
+			continue
+		}
 		entry := make([]byte, size)
-		b, err := binary.Append(nil, binary.LittleEndian, d.gidEntry(i))
+		b, err := binary.Append(nil, binary.LittleEndian, d.gidEntry(gid, i))
 		if err != nil {
 			return syscall.EINVAL
 		}
 		copy(entry, b)
 		table = append(table, entry...)
 	}
-	return all(x.out(2, table), x.out(3, uint64(len(d.gids))))
+	return all(x.out(2, table), x.out(3, present))
 }
 
 func (c *context) queryGIDEntry(x *call) syscall.Errno {
-	i := x.In(1)
-	if x.In(0) != 1 || x.In(2) != 0 || i >= uint64(len(c.node.dev.gids)) {
+	i, gids := x.In(1), c.node.dev.GIDs()
+	switch {
+	case x.In(0) != 1 || x.In(2) != 0 || i >= uint64(len(gids)):
 		return syscall.EINVAL
+	case gids[i].IsUnspecified():
+		return syscall.ENODATA
 	}
-	return x.out(3, c.node.dev.gidEntry(int(i)))
+	return x.out(3, c.node.dev.gidEntry(gids[i], int(i)))
 }
 
 func (c *context) queryMR(x *call) syscall.Errno {

@@ -222,6 +222,15 @@ func (q *queuePair) onBackendEvent(t ib.EventType) {
 	q.async.raise(q.context, q.user, t)
 }
 
+// onLost takes it to the error state after the back end, which is gone.
+func (q *queuePair) onLost() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.gone {
+		q.engine.OnError()
+	}
+}
+
 func (c *context) destroyQP(m *uverbs.Message) guest.Reply {
 	var req uverbs.DestroyReq
 	if errno := m.Request(&req); errno != 0 {

@@ -538,6 +538,43 @@ int device_close(int fd)
 	return ret;
 }
 
+/*
+ * device_end is what a read gives that has found the end of a file. Of a file of events,
+ * whose other end has gone with the server, that is what the kernel gives when a device is
+ * removed: IBV_EVENT_DEVICE_FATAL once, and EIO from then on; EIO alone where the events are
+ * of completions. The socket itself keeps that it was told, for all who have it.
+ */
+ssize_t device_end(int fd, void *buf, size_t n)
+{
+	static const char async[] = "sluice-virtual-async-", completion[] = "sluice-virtual-completion-";
+	struct {
+		uint64_t element;
+		uint32_t type, reserved;
+	} fatal = {.type = 8};
+	struct sockaddr_un name = {0};
+	socklen_t len = sizeof name, int_len = sizeof(int);
+	int saved = errno, told = 0, one = 1;
+
+	if (!virtual_root() || syscall(SYS_getsockname, fd, &name, &len) || name.sun_family != AF_UNIX || name.sun_path[0]) {
+		errno = saved;
+		return 0;
+	}
+	if (!strncmp(name.sun_path + 1, async, sizeof async - 1)) {
+		syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PRIORITY, &told, &int_len);
+		if (!told && n >= sizeof fatal) {
+			syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_PRIORITY, &one, sizeof one);
+			memcpy(buf, &fatal, sizeof fatal);
+			errno = saved;
+			return sizeof fatal;
+		}
+	} else if (strncmp(name.sun_path + 1, completion, sizeof completion - 1)) {
+		errno = saved;
+		return 0;
+	}
+	errno = EIO;
+	return -1;
+}
+
 int device_dup(int fd, int lowest, int cloexec)
 {
 	struct device *d;

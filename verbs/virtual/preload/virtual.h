@@ -84,6 +84,7 @@ ssize_t device_write(int fd, const void *buf, size_t count);
 int device_ioctl(int fd, unsigned long request, uintptr_t arg);
 void *device_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 int device_close(int fd);
+ssize_t device_end(int fd, void *buf, size_t n);
 int device_dup(int fd, int lowest, int cloexec);
 int device_dup_to(int from, int to, int flags, int (*dup_to)(int from, int to, int flags));
 void device_close_range(unsigned first, unsigned last);

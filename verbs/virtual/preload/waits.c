@@ -92,17 +92,23 @@ static ssize_t changed(ssize_t n)
 	return n;
 }
 
+/* ended looks whether a read that found an end was one of events. */
+static ssize_t ended(int fd, void *buf, size_t n, ssize_t got)
+{
+	return likely(got || !n) ? got : device_end(fd, buf, n);
+}
+
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
 	if (!simulated())
-		return NEXT(read)(fd, buf, n);
-	return wait_before(fd, POLLIN, 0) ? changed(NEXT(read)(fd, buf, n)) : -1;
+		return ended(fd, buf, n, NEXT(read)(fd, buf, n));
+	return wait_before(fd, POLLIN, 0) ? ended(fd, buf, n, changed(NEXT(read)(fd, buf, n))) : -1;
 }
 
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
 	if (!simulated())
-		return NEXT(__read_chk)(fd, buf, n, size);
+		return ended(fd, buf, n, NEXT(__read_chk)(fd, buf, n, size));
 	return read(fd, buf, n);
 }
 

@@ -35,14 +35,14 @@ func WriteCounters(dir string, d *Device, counted map[string]uint64) error {
 	port := dir + d.dir() + "/infiniband/" + d.Name + "/ports/1"
 	for name, c := range portCounters {
 		if n, ok := counted[c.of]; ok {
-			if err := replace(port+"/counters", name, n/c.per); err != nil {
+			if err := replace(port+"/counters", name, strconv.FormatUint(n/c.per, 10)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range hardwareCounters {
 		if n, ok := counted[name]; ok {
-			if err := replace(port+"/hw_counters", name, n); err != nil {
+			if err := replace(port+"/hw_counters", name, strconv.FormatUint(n, 10)); err != nil {
 				return err
 			}
 		}
@@ -51,12 +51,12 @@ func WriteCounters(dir string, d *Device, counted map[string]uint64) error {
 }
 
 // replace has a file be either what it was or what it is to be.
-func replace(dir, name string, n uint64) error {
+func replace(dir, name, text string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	fresh := filepath.Join(filepath.Dir(dir), "."+name)
-	if err := os.WriteFile(fresh, []byte(strconv.FormatUint(n, 10)+"\n"), 0o444); err != nil {
+	if err := os.WriteFile(fresh, []byte(text+"\n"), 0o444); err != nil {
 		return err
 	}
 	return os.Rename(fresh, filepath.Join(dir, name))

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -177,13 +178,6 @@ func (t *tree) infiniband(d *Device) {
 	t.link("/sys/class/infiniband/"+d.Name, p)
 
 	p += "/ports/1"
-	state, physical := "1: DOWN", "3: Disabled"
-	if d.Active {
-		state, physical = "4: ACTIVE", "5: LinkUp"
-	}
-	t.file(p+"/state", state)
-	t.file(p+"/phys_state", physical)
-	t.file(p+"/rate", rate(d.Rate))
 	t.file(p+"/link_layer", "Ethernet")
 	t.file(p+"/cap_mask", "0x04010000") // CM_SUP, IP_BASED_GIDS
 	t.file(p+"/lid", "0x0")
@@ -191,18 +185,43 @@ func (t *tree) infiniband(d *Device) {
 	t.file(p+"/sm_lid", "0x0")
 	t.file(p+"/sm_sl", "0")
 	t.file(p+"/pkeys/0", "0xffff")
+	t.port(d)
+}
+
+// WritePort writes how a device's port is now into the tree at dir. Programs may read it
+// meanwhile.
+func WritePort(dir string, d *Device) error {
+	t := tree{dir: dir}
+	t.port(d)
+	return t.err
+}
+
+// port writes what changes while the device is there.
+func (t *tree) port(d *Device) {
+	p := d.dir() + "/infiniband/" + d.Name + "/ports/1"
+	state, physical := "1: DOWN", "3: Disabled"
+	if d.Active {
+		state, physical = "4: ACTIVE", "5: LinkUp"
+	}
+	t.replace(p, "state", state)
+	t.replace(p, "phys_state", physical)
+	t.replace(p, "rate", rate(d.Rate))
 	t.mkdir(p + "/gid_attrs/types")
 	t.mkdir(p + "/gid_attrs/ndevs")
 	for i := range d.GIDTable {
 		var gid [16]byte
-		if i < len(d.GIDs) {
+		name := strconv.Itoa(i)
+		if i < len(d.GIDs) && !d.GIDs[i].IsUnspecified() {
 			gid = d.GIDs[i].As16()
-			t.file(fmt.Sprintf("%s/gid_attrs/types/%d", p, i), "RoCE v2")
+			t.replace(p+"/gid_attrs/types", name, "RoCE v2")
 			if d.Interface != "" {
-				t.file(fmt.Sprintf("%s/gid_attrs/ndevs/%d", p, i), d.Interface)
+				t.replace(p+"/gid_attrs/ndevs", name, d.Interface)
 			}
+		} else { // the kernel refuses to read those of an empty place
+			t.remove(p + "/gid_attrs/types/" + name)
+			t.remove(p + "/gid_attrs/ndevs/" + name)
 		}
-		t.file(fmt.Sprintf("%s/gids/%d", p, i), colons(fmt.Sprintf("%x", gid)))
+		t.replace(p+"/gids", name, colons(fmt.Sprintf("%x", gid)))
 	}
 }
 
@@ -252,6 +271,21 @@ func (t *tree) file(name, text string) {
 	t.mkdir(filepath.Dir(name))
 	if t.err == nil {
 		t.err = os.WriteFile(t.dir+name, []byte(text+"\n"), 0o444)
+	}
+}
+
+// replace has a file be either what it was or what it is to be.
+func (t *tree) replace(dir, name, text string) {
+	if t.err == nil {
+		t.err = replace(t.dir+dir, name, text)
+	}
+}
+
+func (t *tree) remove(name string) {
+	if t.err == nil {
+		if t.err = os.Remove(t.dir + name); errors.Is(t.err, fs.ErrNotExist) {
+			t.err = nil
+		}
 	}
 }
 

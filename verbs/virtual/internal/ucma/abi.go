@@ -48,6 +48,7 @@ const (
 	evRejected        = 8
 	evEstablished     = 9
 	evDisconnected    = 10
+	evDeviceRemoval   = 11
 	evTimeWaitExit    = 15
 )
 

@@ -65,7 +65,8 @@ type device struct {
 	mads  verbs.MADDevice
 	mtu   ib.MTU
 	rate  uint8
-	gids  []netip.Addr // IPv4 ones are not mapped
+	gids  []netip.Addr // IPv4 ones are not mapped; "::" where there is none
+	gone  bool         // with its interface
 
 	core  *cm.Manager
 	timer *time.Timer
@@ -104,12 +105,8 @@ func (h *Host) addDevice(v Device) error {
 	d := &device{
 		host: h, guid: v.NodeGUID, verbs: v.Verbs, mads: mads, mtu: port.ActiveMTU, rate: rateCode(port.LinkRate), conns: map[uint32]*ident{},
 	}
-	for i := range port.GIDs {
-		a, err := v.Verbs.GID(devicePort, i)
-		if err != nil {
-			return err
-		}
-		d.gids = append(d.gids, a.Unmap().WithZone(""))
+	if err := d.readGIDs(); err != nil {
+		return err
 	}
 	c := h.cfg.CM
 	c.CAGUID, c.Rand, c.MTU = v.NodeGUID, rand.Reader, port.ActiveMTU
@@ -120,6 +117,51 @@ func (h *Host) addDevice(v Device) error {
 	d.timer.Stop()
 	h.devices = append(h.devices, d)
 	return nil
+}
+
+func (d *device) readGIDs() error {
+	port, err := d.verbs.Port(devicePort)
+	if err != nil {
+		return err
+	}
+	gids := make([]netip.Addr, port.GIDs)
+	for i := range gids {
+		a, err := d.verbs.GID(devicePort, i)
+		if err != nil {
+			return err
+		}
+		gids[i] = a.Unmap().WithZone("")
+	}
+	d.gids = gids
+	return nil
+}
+
+// Changed has the Host look at what a device's port is now. Identifiers of a device that
+// is gone learn of it, as in Linux (cma_process_remove).
+func (h *Host) Changed(dev verbs.Device) {
+	h.mu.Lock()
+	defer h.unlock()
+	for _, d := range h.devices {
+		if d.verbs != dev {
+			continue
+		}
+		_ = d.readGIDs() // else they are as they were
+		lost, ok := dev.(verbs.LostDevice)
+		if !ok || d.gone {
+			continue
+		}
+		select {
+		case <-lost.Gone():
+		default:
+			continue
+		}
+		d.gone = true
+		for _, i := range h.ids {
+			if i.dev == d {
+				i.report(event{kind: evDeviceRemoval})
+			}
+		}
+	}
 }
 
 // Close gives the devices' management datagrams back. Files must be closed before.
@@ -232,7 +274,8 @@ func (d *device) expire() {
 
 // outgoing is a datagram of a device's to send.
 type outgoing struct {
-	from *device
+	from  *device
+	index int // of the GID to send from, -1 for none
 	cm.Outgoing
 }
 
@@ -246,7 +289,7 @@ func (h *Host) unlock() {
 		}
 		var o cm.Outgoing
 		for d.core.NextMAD(&o) {
-			out = append(out, outgoing{d, o})
+			out = append(out, outgoing{d, d.gidIndex(o.Path.Local), o})
 		}
 		now := d.now() // which may set back what Deadline returns
 		switch at := d.core.Deadline(); {
@@ -261,8 +304,8 @@ func (h *Host) unlock() {
 	for i := range out {
 		o := &out[i]
 		// What can't be sent is as good as lost: it comes again.
-		if index := o.from.gidIndex(o.Path.Local); index >= 0 {
-			_ = o.from.mads.SendMAD(verbs.AddressVector{GID: o.Path.Remote, SGIDIndex: index, HopLimit: hopLimit}, roce.GSIQP, o.MAD[:])
+		if o.index >= 0 {
+			_ = o.from.mads.SendMAD(verbs.AddressVector{GID: o.Path.Remote, SGIDIndex: o.index, HopLimit: hopLimit}, roce.GSIQP, o.MAD[:])
 		}
 	}
 }
@@ -428,7 +471,7 @@ func (h *Host) source(i *ident, remote netip.Addr) (*device, netip.Addr, syscall
 	var errno syscall.Errno
 	for _, d := range h.devices {
 		for _, a := range d.gids {
-			if own := i.src.Addr(); !h.isAny(own) && a != own || a.Is4() != remote.Is4() {
+			if own := i.src.Addr(); a.IsUnspecified() || !h.isAny(own) && a != own || a.Is4() != remote.Is4() {
 				continue
 			}
 			err := h.cfg.Reach(a, remote)
