@@ -14,7 +14,8 @@ type Device interface {
 	Name() string
 	Attr() DeviceAttr
 	Port(num int) (PortAttr, error)
-	// GID returns an entry of a port's GID table: for RoCEv2 an IP address.
+	// GID returns an entry of a port's GID table: for RoCEv2 an IP address, and "::" for
+	// a place that is empty.
 	GID(port, index int) (netip.Addr, error)
 
 	AllocPD() (PD, error)
@@ -85,7 +86,9 @@ type PortAttr struct {
 }
 
 // AsyncEvent is something that happened to an object outside any work request
-// (ibv_async_event). QP, CQ and SRQ are nil unless the event is about one.
+// (ibv_async_event). QP, CQ and SRQ are nil unless the event is about one: then it is
+// about a port (ib.EventPortErr, ib.EventPortActive, ib.EventGIDChange), or about the
+// whole device, which can do nothing more (ib.EventDeviceFatal).
 type AsyncEvent struct {
 	Type ib.EventType
 	QP   QP

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/Mellanox/rdmamap"
+
+	"github.com/sluice-rdma/sluice/internal/netif"
 )
 
 // netdevOf returns the network interface of a device's port, "" if there is none.
@@ -61,8 +63,8 @@ var (
 // speed, or what the port says of its lanes; 0 if neither does.
 func linkRate(netdev string, speed, width uint8) int64 {
 	if netdev != "" {
-		if mbps, err := strconv.ParseInt(sysfs("/sys/class/net", netdev, "speed"), 10, 64); err == nil && mbps > 0 {
-			return mbps * 1e6
+		if f, err := netif.ByName(netdev); err == nil && f.Rate > 0 {
+			return f.Rate
 		}
 	}
 	return lanes[width] * laneRate[speed]

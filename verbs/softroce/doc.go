@@ -60,6 +60,12 @@
 // processor to other threads. PostSend sends in the caller's goroutine what the
 // connection's window allows.
 //
+// # The interface
+//
+// The port follows its interface: its state is that of the link, its GIDs are the
+// addresses of the interface, and what changes is told by asynchronous events. A device
+// whose interface is gone has a verbs.LostDevice's end.
+//
 // One lock guards a device: connections that should not share it go on devices
 // of their own, one for each address.
 //

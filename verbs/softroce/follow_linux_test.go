@@ -193,7 +193,7 @@ func TestPortEvents(t *testing.T) {
 		t.Run(options, func(t *testing.T) {
 			h := newHosts(t)
 			x, y := h.open(0, options), h.open(1, options)
-			const lasting = 20 // 4 s a time, eight times
+			const lasting = 18 // 1 s a time, eight times
 			h.connect(x, y, 0, lasting)
 			check := func(what string, active bool, table ...string) {
 				t.Helper()
