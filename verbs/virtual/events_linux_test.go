@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -67,6 +68,48 @@ func watchEvents(t *testing.T, env []string) (cmd *exec.Cmd, next func(texts ...
 	}
 	next("async event FD")
 	return cmd, next
+}
+
+// user is testdata/removed.c: a program that uses a device until that is gone.
+type user struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func newUser(t *testing.T, file, completions string, env []string) *user {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a call that never ends
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, file, completions)
+	cmd.Env, cmd.Stderr = env, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	u := &user{t, cmd, in, bufio.NewReader(out)}
+	if line, err := u.out.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return u
+}
+
+// ends has the program go on, and waits for what it says.
+func (u *user) ends() {
+	u.t.Helper()
+	_, _ = io.WriteString(u.in, "\n")
+	said, _ := io.ReadAll(u.out)
+	if err := u.cmd.Wait(); err != nil {
+		u.t.Errorf("a program whose device is gone: %v\n%s", err, said)
+	}
 }
 
 // Programs over a device learn what its interface does, and verbs and sysfs say the same.
@@ -193,7 +236,9 @@ func TestInterfaceEvents(t *testing.T) {
 			t.Fatal("the MTU stays")
 		}
 	}
+	user := newUser(t, compiled(t, "removed"), "flush", env)
 	with("v0", netlink.LinkDel)
+	user.ends()
 	next("IBV_EVENT_PORT_ERR", "IBV_EVENT_GID_CHANGE", "IBV_EVENT_DEVICE_FATAL (8), port 0")
 	if b, err := os.ReadFile(h.Dir() + "/sys/class/infiniband/mlx5_0/ports/1/state"); err != nil || string(b) != "1: DOWN\n" {
 		t.Errorf("gone: sysfs: %q, %v", b, err)
@@ -264,12 +309,14 @@ func TestServerKilled(t *testing.T) {
 		t.Fatal("the server did not start")
 	}
 	defer os.RemoveAll(dir)
+	user := newUser(t, compiled(t, "removed"), "nothing", append(os.Environ(), own...))
 	env = append(env, own...)
 	watch, next := watchEvents(t, env)
 	if err := server.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = server.Wait()
+	user.ends()
 	next("IBV_EVENT_DEVICE_FATAL (8), port 0")
 	if err := watch.Wait(); err == nil || watch.ProcessState.ExitCode() != 1 {
 		t.Errorf("ibv_asyncwatch ended with %v: it ends with 1 after an error", err)
