@@ -406,21 +406,23 @@ func PingServe(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) error {
 }
 
 func ping(dev verbs.Device, conn *exchange.Conn, cfg PingConfig, play func(*Pinger) error) error {
-	p, err := NewPinger(dev, cfg)
-	if err == nil {
-		if err = p.Over(conn); err == nil {
-			if p.cfg.Stop == nil {
-				p.cfg.Stop = conn.Watch()
+	return whileThere(dev, conn, func() error {
+		p, err := NewPinger(dev, cfg)
+		if err == nil {
+			if err = p.Over(conn); err == nil {
+				if p.cfg.Stop == nil {
+					p.cfg.Stop = conn.Watch()
+				}
+				err = play(p)
 			}
-			err = play(p)
 		}
-	}
-	// The other end learns that this one is done before its queue pair goes.
-	_ = conn.Close()
-	if p != nil {
-		err = errors.Join(err, p.Close())
-	}
-	return err
+		// The other end learns that this one is done before its queue pair goes.
+		_ = conn.Close()
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return err
+	})
 }
 
 // PingPair plays both ends in this process and returns what the client has seen.

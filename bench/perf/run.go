@@ -23,7 +23,12 @@ func Run(dev verbs.Device, conn *exchange.Conn, cfg Config) (*Result, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return newEnd(dev, conn, cfg).runAll()
+	var result *Result
+	err := whileThere(dev, conn, func() (err error) {
+		result, err = newEnd(dev, conn, cfg).runAll()
+		return err
+	})
+	return result, err
 }
 
 // runAll runs the test and gives everything back.
