@@ -110,6 +110,7 @@ func (d *device) change(f *netif.Facts) {
 func (d *device) become(was, next *port) {
 	d.mu.Lock()
 	defer d.flush()
+	d.muteWire() // new addresses' sockets, too
 	if d.closed {
 		return
 	}
