@@ -375,3 +375,55 @@ func TestLinkDownWithinRetries(t *testing.T) {
 		t.Errorf("a WRITE that was posted while the link was down: %v", s)
 	}
 }
+
+// A device of one address follows that one alone; any of the loopback's network is there
+// as long as the network is.
+func TestAddressFollows(t *testing.T) {
+	h := newHosts(t)
+	h.with(0, netlink.LinkSetUp)
+	var one, lo *end
+	h.in(0, func() error {
+		l, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(l)
+		}
+		if err != nil {
+			return err
+		}
+		one, lo = openEnd(t, "soft:10.9.0.1"), openEnd(t, "soft:127.0.0.9")
+		return nil
+	})
+	for one.port().State != verbs.PortActive {
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells of it, and the device here takes note some time after
+	}
+	for {
+		if _, err := one.dev.AsyncEvent(context.Background(), 0); err != nil {
+			break
+		}
+	}
+	h.address(0, "10.9.7.2/24", netlink.AddrAdd)
+	h.address(0, "10.9.0.1/24", netlink.AddrDel)
+	one.expects(ib.EventGIDChange)
+	if got := fmt.Sprint(one.table()); got != "[::]" {
+		t.Errorf("without its address: %s", got)
+	}
+	h.address(0, "10.9.0.1/24", netlink.AddrAdd)
+	one.expects(ib.EventGIDChange)
+	if got := fmt.Sprint(one.table()); got != "[10.9.0.1]" {
+		t.Errorf("with its address: %s", got)
+	}
+	if e, err := one.dev.AsyncEvent(context.Background(), 0); err == nil {
+		t.Errorf("event %v", e.Type)
+	}
+	h.in(0, func() error {
+		l, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetUp(l))
+	})
+	lo.expects(ib.EventPortErr, ib.EventPortActive)
+	if got := fmt.Sprint(lo.table()); got != "[127.0.0.9]" {
+		t.Errorf("of the loopback: %s", got)
+	}
+}
