@@ -176,7 +176,7 @@ iperf3 has it.`,
 	f.ends.add(cmd)
 	c.Port = 1
 	flags.VarP(&portFlag{&c.Port, &f.every}, "ib-port", "i", "`PORT` of the device; with a unit, as in -i 1s, it is --interval")
-	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the first IPv4 one)")
+	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the one by which the other end is reached)")
 	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
 	flags.StringVarP(&f.size, "size", "s", "", "`BYTES` of a message (default 65536, of latency tests 2, of atomics 8)")
 	flags.BoolVarP(&c.All, "all", "a", false, "run all sizes from 2 to 2^23")
@@ -187,7 +187,7 @@ iperf3 has it.`,
 	flags.IntVarP(&c.QPs, "qp", "q", 1, "queue pairs")
 	flags.IntVarP(&c.TxDepth, "tx-depth", "t", 0, "requests outstanding on a queue pair (default 128, of latency tests 1)")
 	flags.IntVarP(&c.RxDepth, "rx-depth", "r", 512, "receives posted, of tests with sends")
-	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU, 256 to 4096 (default the port's)")
+	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU, 256 to 4096 (default what the route to the other end carries)")
 	flags.IntVarP(&c.CQMod, "cq-mod", "Q", 0, "ask for a completion of every so many requests (default 100, above 8 KiB 1)")
 	flags.IntVarP(&c.PostList, "post-list", "l", 1, "requests posted by one call")
 	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages up to so many bytes inline")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
@@ -26,7 +27,7 @@ type rpingFlags struct {
 	pacing         pacingFlags
 	client, server bool
 	address        string
-	port           int
+	port, mtu      int
 	persistent     bool
 	verbose, json  bool
 }
@@ -57,8 +58,9 @@ process.`,
 	flags.IntVarP(&f.port, "port", "p", perf.PingPort, "port")
 	f.ends.add(cmd)
 	flags.IntVarP(&c.Port, "ib-port", "i", 1, "port of the device")
-	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the first IPv4 one)")
+	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the one by which the other end is reached)")
 	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
+	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU: 256 to 4096 (default what the route to the other end carries)")
 	flags.IntVarP(&c.Count, "count", "C", 0, "pings; 0 is without end, and 10 on the model")
 	flags.IntVarP(&c.Size, "size", "S", c.Size, fmt.Sprintf("bytes of a ping, %d to %d", perf.MinPingSize, perf.MaxPingSize))
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the pings carry")
@@ -77,6 +79,10 @@ func (f *rpingFlags) run(ctx context.Context, c perf.PingConfig, out, notes io.W
 		return usageError{errors.New("a client needs the server's address: give -a HOST")}
 	case f.port < 1 || f.port > 65535:
 		return usageError{fmt.Errorf("--port %d: give 1 to 65535", f.port)}
+	}
+	c.MTU = ib.MTU(f.mtu)
+	if f.mtu != 0 && !c.MTU.Valid() {
+		return usageError{fmt.Errorf("--mtu %d: take 256, 512, 1024, 2048 or 4096", f.mtu)}
 	}
 	pacing, err := f.pacing.pacing()
 	if err != nil {

@@ -27,10 +27,10 @@ type Config struct {
 
 	QPs     int       // 1 to 16384; latency tests use the first. Both ends must agree.
 	Service ib.QPType // RC; UC for writes and sends; UD for sends. Both ends must agree.
-	MTU     ib.MTU    // path MTU, 0 for the port's; the smaller of both ends' counts
+	MTU     ib.MTU    // path MTU, 0 for what the route to the other end carries; the smaller of both ends' counts
 	Port    int       // from 1
-	GID     int       // index in the port's table; -1 takes the first IPv4 address, or with IPv6 the first global IPv6 one
-	IPv6    bool      // see GID
+	GID     int       // index in the port's table; -1 takes the address by which the other end is reached (route.Choose)
+	IPv6    bool      // without GID, take an IPv6 address
 	SL      uint8     // service level, 0 to 7
 	TClass  uint8     // traffic class: DSCP and ECN
 

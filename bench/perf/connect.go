@@ -75,7 +75,7 @@ func (e *end) postSend(k int, wrs []verbs.SendWR) error {
 }
 
 func (e *end) addressVector(remote exchange.Dest) verbs.AddressVector {
-	return verbs.AddressVector{GID: remote.GID, SGIDIndex: e.gidIndex, HopLimit: 64, SL: e.cfg.SL, TrafficClass: e.cfg.TClass}
+	return verbs.AddressVector{GID: remote.GID, SGIDIndex: e.from.Index, HopLimit: 64, SL: e.cfg.SL, TrafficClass: e.cfg.TClass}
 }
 
 // connectUD takes a UD queue pair from RESET to RTS, and makes the handle of its

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"runtime"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // end is one end of a run.
@@ -29,8 +29,7 @@ type end struct {
 
 	greeting exchange.Greeting
 	sizes    []int
-	gidIndex int
-	gid      netip.Addr
+	from     route.From
 	inline   int
 	outReads int
 
@@ -95,15 +94,15 @@ func (e *end) prepare() error {
 	if port.State != verbs.PortActive {
 		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrState, "port %d is not active", c.Port)
 	}
+	if e.from, err = route.Choose(e.dev, c.Port, toward(e.conn, c.GID, c.IPv6)); err != nil {
+		return err
+	}
 	mtu := c.MTU
 	switch {
 	case mtu == 0:
-		mtu = port.ActiveMTU
+		mtu = e.from.MTU
 	case mtu > port.ActiveMTU:
 		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrInvalid, "a path MTU of %d is above the active MTU of port %d, %d", mtu, c.Port, port.ActiveMTU)
-	}
-	if e.gidIndex, e.gid, err = chooseGID(e.dev, c, port.GIDs); err != nil {
-		return err
 	}
 	attr := e.dev.Attr()
 	if c.Test.Verb == Atomic && !attr.Atomics {
@@ -133,30 +132,14 @@ func (e *end) prepare() error {
 // grhBytes is what a datagram's receive holds before the message (IBA 11.4.2.1).
 const grhBytes = 40
 
-// chooseGID returns the GID by which this end is reached.
-func chooseGID(dev verbs.Device, c *Config, n int) (int, netip.Addr, error) {
-	if c.GID >= 0 {
-		gid, err := dev.GID(c.Port, c.GID)
-		return c.GID, gid, err
+// toward is the other end of an exchange, with what the user says of this one's address.
+func toward(conn *exchange.Conn, index int, ipv6 bool) route.To {
+	to := route.Over(conn)
+	to.Index = index
+	if ipv6 {
+		to.Family = route.IPv6
 	}
-	best, at := netip.Addr{}, -1
-	for i := range n {
-		gid, err := dev.GID(c.Port, i)
-		if err != nil || gid.IsUnspecified() || gid.Unmap().Is4() == c.IPv6 {
-			continue
-		}
-		if at < 0 || best.IsLinkLocalUnicast() && !gid.IsLinkLocalUnicast() {
-			best, at = gid, i
-		}
-	}
-	switch {
-	case at >= 0:
-		return at, best, nil
-	case c.IPv6:
-		return 0, best, verbs.Errorf("query_gid", dev.Name(), verbs.ErrInvalid, "port %d has no IPv6 address", c.Port)
-	}
-	gid, err := dev.GID(c.Port, 0)
-	return 0, gid, err
+	return to
 }
 
 // Largest messages that perftest sends inline in latency tests.
@@ -225,7 +208,7 @@ func (e *end) allocate() (err error) {
 		e.qps = append(e.qps, qp)
 		e.local = append(e.local, exchange.Dest{
 			OutReads: uint16(e.outReads), QPN: qp.Num(), PSN: e.firstPSN(i), RKey: e.mr.RKey(),
-			VAddr: e.mr.Addr() + uint64((c.QPs+i)*e.slot), GID: e.gid,
+			VAddr: e.mr.Addr() + uint64((c.QPs+i)*e.slot), GID: e.from.GID,
 		})
 	}
 	e.remote = make([]exchange.Dest, c.QPs)

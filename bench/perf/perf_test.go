@@ -619,22 +619,6 @@ func TestSamples(t *testing.T) {
 	between(t, "99.9 percent", l.P999Us, 998, 1000)
 }
 
-func TestChooseGID(t *testing.T) {
-	a, _ := model(t, "")
-	c := DefaultConfig(Test{Verb: Write})
-	if i, gid, err := chooseGID(a, &c, 1); i != 0 || gid.String() != "10.0.0.1" || err != nil {
-		t.Errorf("%d, %v, %v", i, gid, err)
-	}
-	c.IPv6 = true
-	if _, _, err := chooseGID(a, &c, 1); !errors.Is(err, verbs.ErrInvalid) {
-		t.Errorf("error %v", err)
-	}
-	c.GID = 7
-	if _, _, err := chooseGID(a, &c, 1); !errors.Is(err, verbs.ErrInvalid) {
-		t.Errorf("error %v", err)
-	}
-}
-
 func ExamplePair() {
 	client, err := verbs.Open("sim:example/h0")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // rping's limits and numbers (rdmacm-utils 44).
@@ -42,6 +43,7 @@ type PingConfig struct {
 
 	Port, GID int // as in Config
 	IPv6      bool
+	MTU       ib.MTU // as in Config
 }
 
 // DefaultPingConfig returns rping's: 64 bytes, without end.
@@ -82,6 +84,9 @@ var errStopped = errors.New("stopped")
 func NewPinger(dev verbs.Device, cfg PingConfig) (*Pinger, error) {
 	if cfg.Size < MinPingSize || cfg.Size > MaxPingSize {
 		return nil, fmt.Errorf("a ping of %d bytes: give %d to %d", cfg.Size, MinPingSize, MaxPingSize)
+	}
+	if cfg.MTU != 0 && !cfg.MTU.Valid() {
+		return nil, fmt.Errorf("a path MTU of %d: take 256, 512, 1024, 2048 or 4096", cfg.MTU)
 	}
 	if cfg.Count < 0 {
 		return nil, fmt.Errorf("%d pings: give how many, or 0 for no end", cfg.Count)
@@ -127,23 +132,22 @@ func (p *Pinger) Ready() error {
 
 // Over connects over a TCP exchange.
 func (p *Pinger) Over(conn *exchange.Conn) error {
-	port, err := p.dev.Port(p.cfg.Port)
-	if err != nil {
-		return err
-	}
-	_, gid, err := chooseGID(p.dev, &Config{Port: p.cfg.Port, GID: p.cfg.GID, IPv6: p.cfg.IPv6}, port.GIDs)
+	from, err := route.Choose(p.dev, p.cfg.Port, toward(conn, p.cfg.GID, p.cfg.IPv6))
 	if err != nil {
 		return err
 	}
 	params := verbs.DefaultRC()
-	params.Port, params.PathMTU = p.cfg.Port, port.ActiveMTU
+	params.Port, params.SGIDIndex, params.PathMTU = p.cfg.Port, from.Index, from.MTU
+	if p.cfg.MTU != 0 {
+		params.PathMTU = p.cfg.MTU
+	}
 	// rping asks for one read at a time.
 	params.MaxRdAtomic, params.MaxDestRdAtomic = 1, 1
 	psn := exchange.RandomPSN()
 	if verbs.Simulated(p.dev) {
 		psn = p.qp.Num() & 0xffffff // so that runs are alike
 	}
-	_, err = conn.ConnectRC(context.Background(), p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
+	_, err = conn.ConnectRC(context.Background(), p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: from.GID}, params, p.Ready)
 	return err
 }
 

@@ -17,7 +17,7 @@ const partingTime = 2 * time.Second
 // cmParams returns what rping asks of rdma_cm: one Read at a time, all retries.
 func (p *Pinger) cmParams() (rdmacm.Params, error) {
 	params := rdmacm.DefaultParams()
-	params.ResponderResources, params.InitiatorDepth = 1, 1
+	params.ResponderResources, params.InitiatorDepth, params.PathMTU = 1, 1, p.cfg.MTU
 	if p.cfg.GID >= 0 {
 		gid, err := p.dev.GID(p.cfg.Port, p.cfg.GID)
 		if err != nil {

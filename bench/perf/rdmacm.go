@@ -60,7 +60,16 @@ func runCM(ctx context.Context, dev verbs.Device, client bool, cfg Config, first
 	if cfg.Service != ib.RC {
 		return nil, fmt.Errorf("%v: rdma_cm connects RC queue pairs here, not %v", cfg.Test, cfg.Service)
 	}
-	l, err := newCMLink(ctx, dev, first)
+	p := Test{Verb: Send}.cmParams(0)
+	p.PathMTU = cfg.MTU
+	if client && cfg.GID >= 0 {
+		gid, err := dev.GID(cfg.Port, cfg.GID)
+		if err != nil {
+			return nil, err
+		}
+		p.LocalAddr = gid
+	}
+	l, err := newCMLink(ctx, dev, p, first)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +86,7 @@ func (e *end) connectAllCM() error {
 	}
 	p := e.cfg.Test.cmParams(e.outReads)
 	p.PathMTU, p.Timeout, p.SL, p.TrafficClass = e.greeting.MTU, e.cfg.QPTimeout, e.cfg.SL, e.cfg.TClass
-	p.LocalAddr = e.gid
+	p.LocalAddr = e.from.GID
 	if !e.client || e.cfg.GID < 0 {
 		p.LocalAddr = netip.Addr{} // by the other end's address
 	}
@@ -141,15 +150,15 @@ type cmLink struct {
 // cmMessage is room for the longest message.
 const cmMessage = 256
 
-func newCMLink(ctx context.Context, dev verbs.Device, connect connector) (*cmLink, error) {
+func newCMLink(ctx context.Context, dev verbs.Device, p rdmacm.Params, connect connector) (*cmLink, error) {
 	l := &cmLink{dev: dev, buf: make([]byte, 2*cmMessage)}
-	if err := l.open(ctx, connect); err != nil {
+	if err := l.open(ctx, p, connect); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-func (l *cmLink) open(ctx context.Context, connect connector) (err error) {
+func (l *cmLink) open(ctx context.Context, p rdmacm.Params, connect connector) (err error) {
 	if l.pd, err = l.dev.AllocPD(); err != nil {
 		return err
 	}
@@ -171,7 +180,6 @@ func (l *cmLink) open(ctx context.Context, connect connector) (err error) {
 	}); err != nil {
 		return err
 	}
-	p := Test{Verb: Send}.cmParams(0)
 	if err = rdmacm.Init(l.qp, p); err != nil {
 		return err
 	}

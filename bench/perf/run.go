@@ -267,7 +267,7 @@ func (e *end) describe() {
 	c := &e.cfg
 	e.result = &Result{
 		Test: c.Test.String(), Role: "server", Device: e.dev.Name(), Peer: e.remote[0].GID.String(), Service: c.Service.String(),
-		QPs: c.QPs, MTU: int(e.greeting.MTU), GIDIndex: e.gidIndex, GID: e.gid.String(),
+		QPs: c.QPs, MTU: int(e.greeting.MTU), GIDIndex: e.from.Index, GID: e.from.GID.String(),
 		TxDepth: c.TxDepth, PostList: c.PostList, InlineBytes: e.inline, Bidirectional: c.Bidirectional, Rows: []*Row{},
 	}
 	if e.client {

@@ -128,6 +128,9 @@ func (c *Conn) Client() bool { return c.client }
 // RemoteAddr is the other end's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
 
+// LocalAddr is this end's address.
+func (c *Conn) LocalAddr() net.Addr { return c.c.LocalAddr() }
+
 // SetTimeout sets how long a message may take from now on; 0 takes DefaultTimeout.
 // An end that waits for the other to finish its test needs more.
 func (c *Conn) SetTimeout(d time.Duration) {

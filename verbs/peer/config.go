@@ -10,11 +10,11 @@ import (
 // DefaultConfig.
 type Config struct {
 	// RC are the attributes of the connection, among them what the other end may do to
-	// the buffer (Access). PathMTU 0 is the port's; the lower of both ends' counts, as of
+	// the buffer (Access). PathMTU 0 is what the route to the other end carries; the lower of both ends' counts, as of
 	// the reads outstanding.
 	RC verbs.RCParams
-	// GID is the index of the address in the port's GID table; negative for the usual one
-	// (verbs.UsualGID). Both ends need addresses of one IP version.
+	// GID is the index of the address in the port's GID table; negative for the one by which
+	// the other end is reached (route.Choose). Both ends need addresses of one IP version.
 	GID int
 	// Cap is the queue pair's capacity. Its completion queues have as much room.
 	Cap verbs.QPCap
@@ -26,7 +26,7 @@ type Config struct {
 	Ready func(*Conn) error
 }
 
-// DefaultConfig returns verbs.DefaultRC with the port's MTU, the usual address, and room for
+// DefaultConfig returns verbs.DefaultRC with the MTU and the address of the route, and room for
 // 64 sends and 64 receives of one piece of memory.
 func DefaultConfig() Config {
 	c := Config{RC: verbs.DefaultRC(), GID: -1, Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // Dial connects to the end that listens at a TCP address such as "192.0.2.7:18515", with
@@ -128,6 +129,12 @@ func (cfg Config) make(c *Conn) (err error) {
 // join connects the queue pair and swaps what the buffers are.
 func (cfg Config) join(ctx context.Context, c *Conn, client bool) error {
 	dev, p := c.Device, cfg.RC
+	to := route.Over(c.tcp)
+	to.Index = cfg.GID
+	from, err := route.Choose(dev, p.Port, to)
+	if err != nil {
+		return err
+	}
 	port, err := dev.Port(p.Port)
 	if err != nil {
 		return err
@@ -136,18 +143,10 @@ func (cfg Config) join(ctx context.Context, c *Conn, client bool) error {
 	p.MaxRdAtomic = uint8(min(int(p.MaxRdAtomic), attr.MaxQPInitRdAtom))
 	p.MaxDestRdAtomic = uint8(min(int(p.MaxDestRdAtomic), attr.MaxQPRdAtom))
 	if p.PathMTU == 0 {
-		p.PathMTU = port.ActiveMTU
+		p.PathMTU = from.MTU
 	}
-	local := exchange.Dest{LID: port.LID, QPN: c.QP.Num(), PSN: firstPSN(dev, c.QP), RKey: c.MR.RKey(), VAddr: c.MR.Addr()}
-	if cfg.GID < 0 {
-		p.SGIDIndex, local.GID, err = verbs.UsualGID(dev, p.Port)
-	} else {
-		p.SGIDIndex = cfg.GID
-		local.GID, err = dev.GID(p.Port, cfg.GID)
-	}
-	if err != nil {
-		return err
-	}
+	local := exchange.Dest{LID: port.LID, QPN: c.QP.Num(), PSN: firstPSN(dev, c.QP), RKey: c.MR.RKey(), VAddr: c.MR.Addr(), GID: from.GID}
+	p.SGIDIndex = from.Index
 	ready := func() error {
 		if cfg.Ready == nil {
 			return nil

@@ -59,20 +59,15 @@ func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.Q
 	if lost {
 		return nil, d.lostError("dial")
 	}
-	path, err := pathTo(dev, p.LocalAddr, addr.Addr())
+	path, mtu, err := pathTo(dev, p.LocalAddr, addr.Addr())
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v: it needs one of the peer's IP version, and LocalAddr must be one of its own", err)
 	}
 	if len(p.Private) > DialPrivateBytes {
 		return bad(verbs.ErrInvalid, "%d bytes of private data: a connection request has room for %d", len(p.Private), DialPrivateBytes)
 	}
-	mtu := p.PathMTU
-	if mtu == 0 {
-		attr, err := dev.Port(port)
-		if err != nil {
-			return nil, err
-		}
-		mtu = attr.ActiveMTU
+	if p.PathMTU != 0 {
+		mtu = p.PathMTU
 	}
 	src := randomPort()
 	r := cm.Request{

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // Room for private data in bytes. The data come out with all the room behind
@@ -49,8 +50,8 @@ type Params struct {
 	Private []byte // for the other application
 
 	// For Dial only: the listener adopts them.
-	LocalAddr    netip.Addr // zero: the first GID of the kind of the peer's address
-	PathMTU      ib.MTU     // zero: the port's
+	LocalAddr    netip.Addr // zero: by the route to the peer (route.Choose)
+	PathMTU      ib.MTU     // zero: what that route carries
 	RetryCount   uint8      // how often either side sends again without an acknowledgement, 0 to 7
 	TrafficClass uint8
 	FlowLabel    uint32 // 20 bits
@@ -159,14 +160,22 @@ func gidIndex(dev verbs.Device, fits func(netip.Addr) bool) (int, netip.Addr, er
 	return 0, netip.Addr{}, fmt.Errorf("no address of %s fits", dev.Name())
 }
 
-// pathTo finds the device's address to connect from.
-func pathTo(dev verbs.Device, local, remote netip.Addr) (Path, error) {
-	local, remote = plain(local), plain(remote)
-	_, a, err := gidIndex(dev, func(a netip.Addr) bool {
-		if local.IsValid() {
-			return a == local
+// pathTo finds the device's address to connect from, and the path MTU.
+func pathTo(dev verbs.Device, local, remote netip.Addr) (Path, ib.MTU, error) {
+	to := route.To{Peer: remote, Index: -1}
+	if local.IsValid() {
+		var err error
+		if to.Index, _, err = gidIndex(dev, func(a netip.Addr) bool { return a == plain(local) }); err != nil {
+			return Path{}, 0, err
 		}
-		return a.Is4() == remote.Is4() && (a.Is4() || a.IsLinkLocalUnicast() == remote.IsLinkLocalUnicast())
-	})
-	return Path{Local: a, Remote: remote}, err
+	}
+	from, err := route.Choose(dev, port, to)
+	if err != nil {
+		return Path{}, 0, err
+	}
+	path := Path{Local: plain(from.GID), Remote: plain(remote)}
+	if path.Local.Is4() != path.Remote.Is4() {
+		return Path{}, 0, fmt.Errorf("no address of %s fits", dev.Name())
+	}
+	return path, from.MTU, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	routes "github.com/sluice-rdma/sluice/verbs/route"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 )
 
@@ -349,6 +350,10 @@ func (h *Host) resolve(i *ident, src, dst netip.AddrPort) syscall.Errno {
 		dst = netip.AddrPortFrom(local, dst.Port())
 	}
 	i.src, i.dst, i.dev, i.state = netip.AddrPortFrom(local, i.src.Port()), dst, dev, addrResolved
+	i.mtu = dev.mtu
+	if from, err := routes.Choose(dev.verbs, devicePort, routes.To{Peer: dst.Addr(), Index: dev.gidIndex(local)}); err == nil {
+		i.mtu = from.MTU
+	}
 	i.report(event{kind: evAddrResolved})
 	return 0
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+	routes "github.com/sluice-rdma/sluice/verbs/route"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 )
 
@@ -29,6 +30,9 @@ type Config struct {
 	// CM has the connection manager's times, by default Linux's; Rand, CAGUID and MTU are
 	// filled in.
 	CM cm.Config
+	// Source is the address that packets to another one get, zero if it is not known: nil
+	// asks the kernel's routes.
+	Source func(remote netip.Addr) netip.Addr
 	// Reach says whether packets can go from one of a device's addresses to another
 	// address: nil asks the system's routes. Its error, if a syscall.Errno, is the
 	// program's.
@@ -77,6 +81,9 @@ type device struct {
 func New(c Config) (*Host, error) {
 	if c.CM == (cm.Config{}) {
 		c.CM = cm.DefaultConfig()
+	}
+	if c.Source == nil {
+		c.Source = source
 	}
 	if c.Reach == nil {
 		c.Reach = reach
@@ -212,6 +219,15 @@ func rateCode(bps int64) uint8 {
 		}
 	}
 	return code
+}
+
+// source asks the kernel's routes.
+func source(remote netip.Addr) netip.Addr {
+	way, err := routes.Lookup(remote, netip.Addr{})
+	if err != nil {
+		return netip.Addr{}
+	}
+	return way.Source
 }
 
 // reach asks the system's routes.
@@ -466,8 +482,16 @@ func (h *Host) listen(i *ident, backlog uint32) syscall.Errno {
 	return 0
 }
 
-// source chooses the device and the address that packets to a peer come from.
+// source chooses the device and the address that packets to a peer come from: the route's
+// source, as rdma_resolve_addr has it, unless the program has bound another or no device
+// has it.
 func (h *Host) source(i *ident, remote netip.Addr) (*device, netip.Addr, syscall.Errno) {
+	if h.isAny(i.src.Addr()) && !remote.IsUnspecified() && !remote.IsLinkLocalUnicast() {
+		a := h.cfg.Source(remote)
+		if d := h.deviceAt(a); d != nil {
+			return d, a, 0
+		}
+	}
 	var errno syscall.Errno
 	for _, d := range h.devices {
 		for _, a := range d.gids {

@@ -38,6 +38,7 @@ type ident struct {
 	state    state
 	src, dst netip.AddrPort
 	dev      *device // that has src; nil as long as none is chosen
+	mtu      ib.MTU  // of the path; 0 as long as dst is not resolved
 	psn      units.PSN
 	reported uint32 // events
 
@@ -109,10 +110,21 @@ func (i *ident) route() *route {
 		r.guid, r.port = d.guid, devicePort
 		r.sgid, r.dgid = i.src.Addr(), i.dst.Addr()
 		r.resolved = i.state >= routeResolved && i.state != listening
-		r.mtu, r.rate, r.lifetime = roce.MTUCode(d.mtu), d.rate, i.host.cfg.CM.PacketLifetime
+		r.mtu, r.rate, r.lifetime = roce.MTUCode(i.pathMTU()), d.rate, i.host.cfg.CM.PacketLifetime
 		r.hopLimit, r.trafficClass = hopLimit, i.tos
 	}
 	return r
+}
+
+// pathMTU is what the way to the peer carries, or what the peer asks for.
+func (i *ident) pathMTU() ib.MTU {
+	switch {
+	case i.mtu != 0:
+		return i.mtu
+	case i.passive && i.par.PathMTU != 0:
+		return i.par.PathMTU
+	}
+	return i.dev.mtu
 }
 
 // connect sends the request.
@@ -131,7 +143,7 @@ func (i *ident) connect(p *connParam) syscall.Errno {
 	e.Private = private
 	id, err := i.dev.core.Connect(i.dev.now(), cm.Request{
 		Path: cm.Path{Local: i.src.Addr(), Remote: i.dst.Addr()}, ServiceID: i.space.ServiceID(i.dst.Port()), Endpoint: e,
-		PathMTU: i.dev.mtu, RetryCount: min(p.retryCount, 7), TrafficClass: i.tos, HopLimit: hopLimit,
+		PathMTU: i.pathMTU(), RetryCount: min(p.retryCount, 7), TrafficClass: i.tos, HopLimit: hopLimit,
 	})
 	if err != nil {
 		return errnoOf(err)
