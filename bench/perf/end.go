@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -47,11 +48,12 @@ type end struct {
 	connectCM func(ctx context.Context, qp verbs.QP, p rdmacm.Params) (*rdmacm.Conn, error)
 	conns     []*rdmacm.Conn
 
-	stall units.Time // how long nothing may happen
-	wc    [16]verbs.WC
-	start units.Time // of the run
-	last  units.Time // when something happened
-	armed bool
+	stall  units.Time // how long nothing may happen
+	wc     [16]verbs.WC
+	start  units.Time // of the run
+	last   units.Time // when something happened
+	armed  bool
+	looked units.Time // whether the other end is there
 
 	paced   []*paced.QP // those that something paces
 	qpStats paced.QPStats
@@ -299,6 +301,9 @@ func (e *end) idle() error {
 	if now-e.last > e.stall {
 		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.stall)
 	}
+	if err := e.parted(now); err != nil {
+		return err
+	}
 	switch {
 	case e.channel == nil:
 		if !e.simulated {
@@ -315,11 +320,36 @@ func (e *end) idle() error {
 		return e.sendCQ.ReqNotify(false)
 	default:
 		e.armed = false
-		if _, err := e.channel.Wait(context.Background(), e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		wait := e.stall.Duration()
+		if !e.simulated {
+			wait = min(wait, lookTime)
+		}
+		if _, err := e.channel.Wait(context.Background(), wait); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return err
 		}
 	}
 	return nil
+}
+
+const (
+	// lookTime is how often an end that waits looks whether the other is still there.
+	lookTime = 100 * time.Millisecond
+	// leftTime is how long the other end may have left a test that has no last barrier,
+	// before what it sent has arrived.
+	leftTime = 5 * units.Second
+)
+
+// parted fails if the other end has gone in the midst of a test. Before the last barrier
+// only an end that has failed goes; write_lat has none.
+func (e *end) parted(now units.Time) error {
+	if e.simulated || now < e.looked+units.FromDuration(lookTime) {
+		return nil
+	}
+	e.looked = now
+	if e.cfg.Test == (Test{Write, true}) && now-e.last < leftTime || !e.conn.Gone() {
+		return nil
+	}
+	return verbs.Errorf("poll_cq", e.dev.Name(), io.EOF, "the other end closed the connection before the test was over; see what it says")
 }
 
 // begin is called when a run with messages of a size begins.

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/exchange"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
 )
@@ -182,5 +184,40 @@ func TestSoftCM(t *testing.T) {
 	c.Size = 64
 	if _, err := DialCM(t.Context(), a, netip.MustParseAddrPort("127.0.0.3:18515"), c); err == nil {
 		t.Error("rdma_cm connects UD")
+	}
+}
+
+// A client that is killed in the midst of a test leaves no server waiting, whichever the
+// test: the server says that the client is gone, and does not wait until it has stalled.
+func TestClientGone(t *testing.T) {
+	for _, test := range Tests() {
+		for _, events := range []bool{false, true} {
+			c := DefaultConfig(test)
+			c.Events, c.Stall = events, 20*time.Second
+			if c.Validate() != nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/events=%v", test, events), func(t *testing.T) {
+				a, b := soft(t)
+				near, far, err := loopback()
+				if err != nil {
+					t.Fatal(err)
+				}
+				killed, ended := c, make(chan struct{})
+				killed.QPTimeout = 8
+				killed.Progress = func(float64, string) { // with few of its messages posted, or none
+					_ = near.Close()
+					<-ended
+				}
+				var client sync.WaitGroup
+				client.Go(func() { _, _ = Run(a, exchange.New(near, true, 0), killed) })
+				_, err = Run(b, exchange.New(far, false, 0), c)
+				close(ended)
+				client.Wait()
+				if !closed(err) || errors.Is(err, verbs.ErrTimeout) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
@@ -233,6 +234,20 @@ func (c *Conn) Finish(local Dest) error {
 		_ = c.swap("done", []byte("done\x00"), func() error { return c.read("done", make([]byte, 5)) })
 	}
 	return errors.Join(err, c.Close())
+}
+
+// Gone reports whether the other end has closed the connection, or is no more, and all
+// that it had sent is read. It does not wait.
+func (c *Conn) Gone() bool {
+	switch conn := c.c.(type) {
+	case interface{ Gone() bool }:
+		return conn.Gone() // a connection that may not be read from elsewhere
+	case *unread:
+		return len(conn.first) == 0 && closed(conn.TCPConn)
+	case syscall.Conn:
+		return closed(conn)
+	}
+	return false
 }
 
 // Watch returns a function that reports whether the other end has closed the

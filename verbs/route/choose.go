@@ -100,6 +100,9 @@ func Choose(dev verbs.Device, port int, to To) (From, error) {
 	} else {
 		loop = loopback(attr.Netdev)
 	}
+	if to.Peer.IsLoopback() && !loop {
+		to.Peer, to.Local = netip.Addr{}, netip.Addr{} // the ends talk within this host, and what they send goes elsewhere
+	}
 	f := From{MTU: attr.ActiveMTU, Rate: attr.LinkRate}
 	i, routed := choose(gids, &to, attr.Netdev, loop, ask)
 	if i < 0 {
