@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,12 +16,15 @@ import (
 // as soft:, rdma_NAME_total{device,port} under the kernel's names where it has one
 // for the same thing.
 type Devices struct {
+	once *complaints
 	mu   sync.Mutex
 	devs map[string]verbs.Device // by the label
 }
 
 // NewDevices returns a collector of no device yet.
-func NewDevices() *Devices { return &Devices{devs: map[string]verbs.Device{}} }
+func NewDevices() *Devices {
+	return &Devices{once: newComplaints(slog.Default()), devs: map[string]verbs.Device{}}
+}
 
 // Add has dev collected until remove is called, which waits for a collection that
 // is under way. The device must be open until then. Its label is its name, for the
@@ -54,7 +58,7 @@ func (d *Devices) Collect(ch chan<- prometheus.Metric) {
 			dev = shim.Unwrap()
 		}
 		if c, ok := dev.(counting); ok {
-			collectCounters(label, c, ch)
+			collectCounters(label, c, d.once, ch)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"log/slog"
+	"math"
 	"regexp"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 type Netdevs struct {
 	stats func(netdev string) (map[string]uint64, error)
 	log   *slog.Logger
+	once  *complaints
 }
 
 // NewNetdevs returns the collector. stats reads an interface's statistics by name,
@@ -25,7 +27,7 @@ type Netdevs struct {
 // goroutines at once. Devices are looked up at each collection; what can't be read is
 // logged.
 func NewNetdevs(stats func(netdev string) (map[string]uint64, error), log *slog.Logger) *Netdevs {
-	return &Netdevs{stats, log}
+	return &Netdevs{stats, log, newComplaints(log)}
 }
 
 // Describe implements prometheus.Collector. The names depend on the devices, so
@@ -42,7 +44,14 @@ func (n *Netdevs) Collect(ch chan<- prometheus.Metric) {
 					n.log.Debug("no ethtool statistics", "device", device, "netdev", netdev, "error", err)
 				}
 				for name, value := range stats {
-					if m := ethtoolCounter(name, value, device, port, netdev); m != nil {
+					m := ethtoolCounter(name, value, device, port, netdev)
+					if m == nil {
+						continue
+					}
+					if what := netdev + "/" + name; value == unreadStatistic {
+						n.once.once(what, "a statistic can't be read and is left out", "netdev", netdev, "statistic", name)
+					} else {
+						n.once.right(what)
 						ch <- m
 					}
 				}
@@ -51,6 +60,10 @@ func (n *Netdevs) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// unreadStatistic is what drivers give for a statistic that their firmware does not
+// know; no count of the names below reaches it.
+const unreadStatistic = math.MaxUint64
+
 // mlx5's names (drivers/net/ethernet/mellanox/mlx5/core/en_stats.c): pauses are of a
 // priority or, with IEEE 802.3x, global.
 var (
@@ -58,9 +71,17 @@ var (
 	ofPort     = regexp.MustCompile(`^((rx|tx)_global_(pause|pause_duration|pause_transition)|(rx|tx)_(discards|pause_ctrl)_phy|tx_pause_storm_(warning|error)_events)$`)
 )
 
+// ofMetric are the names that ofPriority's statistics have as metrics.
+var ofMetric = regexp.MustCompile(`^(rx|tx)_prio_(pause|pause_duration_seconds|pause_transition|buf_discard|cong_discard|discards|marked)$`)
+
+// ofInterface says whether a metric's name is one of a network interface's.
+func ofInterface(metric string) bool {
+	return ofMetric.MatchString(metric) || ofPort.MatchString(strings.TrimSuffix(metric, "_seconds"))
+}
+
 // ethtoolCounter is an interface's statistic, or nil if its name is none of the above.
 func ethtoolCounter(name string, value uint64, device, port, netdev string) prometheus.Metric {
-	labels, values := []string{"device", "port", "netdev"}, []string{device, port, netdev}
+	labels, values := []string{"device", "port", "netdev"}, []string{label(device), port, label(netdev)}
 	metric, help := name, name
 	if m := ofPriority.FindStringSubmatch(name); m != nil {
 		metric, help = m[1]+"_prio_"+m[3], m[1]+"_prioN_"+m[3]

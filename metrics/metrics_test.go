@@ -57,7 +57,7 @@ func TestKernelCountersKeepTheirNames(t *testing.T) {
 		"mlx5_0/ports/2/counters/port_xmit_data":     "5\n",
 		"mlx5_0/ports/2/hw_counters/link_downed":     "1\n",
 		"mlx5_0/ports/2/counters/link_downed":        "7\n",
-		"rxe0/ports/1/hw_counters/sent_pkts":         "no number\n",
+		"rxe0/ports/1/hw_counters/sent_pkts":         "7\n",
 	})
 	want := `
 		# HELP rdma_device_info An RDMA device of the kernel and its network interface; always 1.
@@ -79,7 +79,7 @@ func TestKernelCountersKeepTheirNames(t *testing.T) {
 		rdma_port_xmit_data_total{device="mlx5_0",port="2"} 5
 		# HELP rdma_sent_pkts_total The counter sent_pkts of an RDMA device's port.
 		# TYPE rdma_sent_pkts_total counter
-		rdma_sent_pkts_total{device="rxe0",port="1"} 0
+		rdma_sent_pkts_total{device="rxe0",port="1"} 7
 	`
 	if err := testutil.CollectAndCompare(NewKernel(quiet), strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -50,12 +51,30 @@ func deviceNetdevs(devices []string, log *slog.Logger) map[string]string {
 		log.Debug("no network interfaces", "error", err)
 	}
 	for _, i := range interfaces {
-		if device, err := rdmamap.GetRdmaDeviceForNetdevice(i.Name); err == nil && of[device] == "" {
+		switch device, err := deviceOf(i.Name); {
+		case err != nil:
+			log.Debug("no RDMA device", "netdev", i.Name, "error", err)
+		case of[device] == "":
 			of[device] = i.Name
 		}
 	}
 	return of
 }
+
+// deviceOf is the RDMA device of an interface. rdmamap panics where an interface of
+// InfiniBand has no address, or a device's file with its GUID is empty; such a one
+// costs its own name and nothing else.
+func deviceOf(netdev string) (device string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			device, err = "", fmt.Errorf("looking for the RDMA device of %s: %v", netdev, p)
+		}
+	}()
+	return rdmaDeviceOf(netdev)
+}
+
+// rdmaDeviceOf finds an interface's device; tests replace it.
+var rdmaDeviceOf = rdmamap.GetRdmaDeviceForNetdevice
 
 // netClassDir is where the kernel tells of network interfaces.
 var netClassDir = "/sys/class/net"

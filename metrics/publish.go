@@ -49,7 +49,7 @@ func Publish(g prometheus.Gatherer, dir string) (stop func() error, err error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	server := &http.Server{
-		Handler:           promhttp.HandlerFor(g, promhttp.HandlerOpts{}),
+		Handler:           promhttp.HandlerFor(g, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 		ReadHeaderTimeout: scrapeTimeout,
 	}
 	done := make(chan error, 1)
