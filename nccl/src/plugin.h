@@ -138,7 +138,7 @@ struct request {
 	/* of a receive */
 	int count, complete;
 	struct {
-		uint64_t size;
+		uint64_t size, room; /* what arrived, of what was posted */
 		uint16_t ends, expected;
 	} buffers[MAX_RECEIVES];
 	/* of a flush */

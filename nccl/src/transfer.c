@@ -76,13 +76,13 @@ static struct request *take(struct request *all, int n)
 
 /* ---- what arrives */
 
-static void cleared(struct connection *c, unsigned index)
+static void cleared(struct connection *c, unsigned index, uint32_t size)
 {
 	const struct clear_to_send *s = &c->wire->sender.arriving[index];
 	unsigned at = s->sequence % RECEIVES;
 
-	if (s->count < 1 || s->count > MAX_RECEIVES || c->valid[at]) {
-		WARN("%s: the peer's receive %u is none", c->device->name, s->sequence);
+	if (size != sizeof *s || s->count < 1 || s->count > MAX_RECEIVES || s->sequence - c->next_cleared >= RECEIVES || c->valid[at]) {
+		WARN("%s: the peer's receive %u is none", c->device->name, size == sizeof *s ? s->sequence : 0);
 		connection_fail(c, NCCL_REMOTE_ERROR);
 		return;
 	}
@@ -91,16 +91,21 @@ static void cleared(struct connection *c, unsigned index)
 	c->valid[at] = true;
 }
 
-static void ended(struct connection *c, const struct message_end *e)
+/* Nothing of what a peer says is believed: what NCCL is told of lies within what it has posted. */
+static void ended(struct connection *c, const struct message_end *e, uint32_t size)
 {
-	struct request *r = e->token < RECEIVES ? &c->receives[e->token] : NULL;
+	struct request *r = size == sizeof *e && e->token < RECEIVES ? &c->receives[e->token] : NULL;
+	bool known = r && r->used && r->sequence == e->sequence && e->buffer < r->count && r->buffers[e->buffer].ends < e->ends && e->ends <= c->qps &&
+		     e->size <= r->buffers[e->buffer].room && e->size <= MAX_MESSAGE;
 
-	if (!r || !r->used || r->sequence != e->sequence || e->buffer >= r->count || r->buffers[e->buffer].ends == e->ends) {
-		WARN("%s: the peer ends message %u, which is none", c->device->name, e->sequence);
+	/* The ends of a message say the same. */
+	if (!known || (r->buffers[e->buffer].ends && (r->buffers[e->buffer].expected != e->ends || r->buffers[e->buffer].size != e->size))) {
+		WARN("%s: the peer ends message %u, which is none, or is longer than its buffer", c->device->name, size == sizeof *e ? e->sequence : 0);
 		connection_fail(c, NCCL_REMOTE_ERROR);
 		return;
 	}
 	r->buffers[e->buffer].size = e->size;
+	r->buffers[e->buffer].expected = e->ends;
 	if (++r->buffers[e->buffer].ends == e->ends)
 		r->complete++;
 }
@@ -139,9 +144,9 @@ static void completion(struct connection *c, const struct ibv_wc *wc, int64_t no
 		break;
 	default:
 		if (c->sender)
-			cleared(c, index);
+			cleared(c, index, wc->byte_len);
 		else
-			ended(c, &c->wire->receiver.arriving[lane][index]);
+			ended(c, &c->wire->receiver.arriving[lane][index], wc->byte_len);
 		post_receive(c, lane, index);
 	}
 }
@@ -334,6 +339,8 @@ nccl_result transfer_receive(struct connection *c, int n, void **data, const siz
 		return c->error;
 	c->lanes[0].count++;
 	*r = (struct request){.connection = c, .kind = RECEIVE, .used = true, .count = n, .sequence = c->sequence++};
+	for (int i = 0; i < n; i++)
+		r->buffers[i].room = sizes[i];
 	*request = r;
 	return NCCL_SUCCESS;
 }

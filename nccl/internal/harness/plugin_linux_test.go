@@ -61,10 +61,10 @@ var build = sync.OnceValue(func() error {
 	sanitized := []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}
 	for _, line := range [][]string{
 		{"make", "-s", "-C", "../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
-		cc("harness", "-O2", "testdata/harness.c", "-ldl", "-lpthread"),
+		cc("harness", "-O2", "testdata/harness.c", "testdata/lie.c", "-ldl", "-lpthread"),
 		cc("balance", "-O2", "testdata/balance.c", source+"/balance.c", "-lm"),
 		cc("spy.so", "-fPIC", "-shared", "testdata/spy.c", "-ldl"),
-		append(cc("asan/harness", sanitized...), "testdata/harness.c", "-ldl", "-lpthread"),
+		append(cc("asan/harness", sanitized...), "testdata/harness.c", "testdata/lie.c", "-ldl", "-lpthread"),
 		append(append(cc("asan/plugin.so", sanitized...), "-fvisibility=hidden", "-fPIC", "-shared", "-lpthread"), append(src, "-libverbs")...),
 	} {
 		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
@@ -150,6 +150,15 @@ func TestVersions(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestLyingPeer: nothing of what a peer says about a message is passed on to NCCL unless it fits what was posted.
+func TestLyingPeer(t *testing.T) {
+	built(t)
+	out, err := run(t, fake(t), "asan/harness", "./asan/plugin.so", "12", "threads", "lying_sender", "lying_receiver")
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -9,6 +9,7 @@
  * where, and ends the process with status 1.
  */
 #define _GNU_SOURCE
+#include "lie.h"
 #include "net.h"
 
 #include <arpa/inet.h>
@@ -837,6 +838,58 @@ static void half(struct side *s)
 	barrier(s);
 }
 
+/* The sender lies about what it has sent: the receiver hears of an error, and of no size beyond its buffers. */
+static void lying_sender(struct side *s)
+{
+	enum { ROOM = 100 };
+	static uint8_t b[2 * ROOM];
+
+	for (int lie = 0; lie < END_LIES; lie++) {
+		void *data[2] = {b, b + ROOM}, *m, *memories[2], *request = NULL;
+		size_t rooms[2] = {ROOM, ROOM};
+		int tags[2] = {1, 2}, done = 0, sizes[MAX_RECEIVES];
+		nccl_result r = NCCL_SUCCESS;
+
+		connect_both(s);
+		m = memory_of(s, b, sizeof b);
+		memories[0] = memories[1] = m;
+		if (s->sender) {
+			UNTIL(lie_cleared(s->comm), OK(isend(s->comm, b, 1, 99, m, &request)));
+			OK(lie_end(s->comm, lie, ROOM));
+		} else {
+			UNTIL(request, OK(irecv(s->comm, 2, data, rooms, tags, memories, &request)));
+			UNTIL(r || done, r = test(request, &done, sizes));
+			if (r != NCCL_REMOTE_ERROR || done)
+				FAIL("lie %d: got %d, done %d, size %d", lie, r, done, done ? sizes[0] : 0);
+		}
+		close_both(s);
+		OK(deregister(NULL, m));
+	}
+}
+
+/* The receiver lies about its buffers: the sender hears of an error. */
+static void lying_receiver(struct side *s)
+{
+	static uint8_t b[64];
+
+	for (int lie = 0; lie < CLEAR_LIES; lie++) {
+		void *m, *request = NULL;
+		nccl_result r = NCCL_SUCCESS;
+
+		connect_both(s);
+		m = memory_of(s, b, sizeof b);
+		if (s->sender) {
+			UNTIL(r || request, r = isend(s->comm, b, 1, 1, m, &request));
+			if (r != NCCL_REMOTE_ERROR)
+				FAIL("lie %d: got %d", lie, r);
+		} else {
+			OK(lie_clear(s->comm, lie));
+		}
+		close_both(s);
+		OK(deregister(NULL, m));
+	}
+}
+
 /* The other process is killed in the midst. */
 static void death(struct side *s)
 {
@@ -939,6 +992,7 @@ static const struct {
 } tests[] = {
 	{"list", list}, {"properties", properties}, {"broken", broken}, {"order", order}, {"refused", refused}, {"sizes", sizes}, {"multi", multi}, {"outstanding", outstanding},
 	{"flush", flush}, {"closing", closing}, {"half", half}, {"rate", rate}, {"death", death},
+	{"lying_sender", lying_sender}, {"lying_receiver", lying_receiver},
 };
 
 static char **names;
