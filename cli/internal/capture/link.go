@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 
 	"github.com/gopacket/gopacket/layers"
 
@@ -27,18 +29,45 @@ func supported(link layers.LinkType) bool {
 
 // parse finds the RoCEv2 packet in a record of a supported link type.
 func parse(f *roce.Frame, rec *Record) error {
-	b := rec.Data
+	err := parseLink(f, rec, rec.Data)
+	if !errors.Is(err, roce.BadIPChecksum) {
+		return err
+	}
+	// A sender that leaves the checksum to its interface shows 0. The record's data
+	// belong to whoever captured them.
+	b := bytes.Clone(rec.Data)
+	ip := b[len(b)-len(network(rec, b)):]
+	if binary.BigEndian.Uint16(ip[ipChecksum:]) != 0 {
+		return err
+	}
+	binary.BigEndian.PutUint16(ip[ipChecksum:], ^roce.Fold(roce.Sum(0, ip[:roce.IPv4Bytes])))
+	return parseLink(f, rec, b)
+}
+
+// ipChecksum is where IPv4's header has its checksum.
+const ipChecksum = 10
+
+func parseLink(f *roce.Frame, rec *Record, b []byte) error {
+	if rec.Link == layers.LinkTypeEthernet {
+		return f.ParseEthernet(b)
+	}
+	return f.ParseIP(network(rec, b))
+}
+
+// network returns the IP packet in a record's bytes, nil if there is none.
+func network(rec *Record, b []byte) []byte {
 	switch rec.Link {
 	case layers.LinkTypeEthernet:
-		return f.ParseEthernet(b)
+		_, n, _ := roce.Ethernet(b).Payload()
+		return b[min(n, len(b)):]
 	case layers.LinkTypeNull, layers.LinkTypeLoop:
-		b = b[min(nullBytes, len(b)):]
+		return b[min(nullBytes, len(b)):]
 	case layers.LinkTypeLinuxSLL:
-		b = cooked(b, sllBytes, 14)
+		return cooked(b, sllBytes, 14)
 	case layers.LinkTypeLinuxSLL2:
-		b = cooked(b, sll2Bytes, 0)
+		return cooked(b, sll2Bytes, 0)
 	}
-	return f.ParseIP(b)
+	return b
 }
 
 // cooked returns the IP packet behind a cooked header whose EtherType is at an

@@ -20,12 +20,17 @@ type Report struct {
 	OtherFrames      int64 `json:"other_frames"`       // not for UDP port 4791
 	UnsupportedLinks int64 `json:"unsupported_frames"` // of a link type that is not read here
 
-	// RoCE is the packets with headers that can be. It is the sum of the three
-	// counts of ICRCs; only packets that were captured whole have theirs checked.
-	RoCE          int64 `json:"roce_packets"`
-	GoodICRCs     int64 `json:"good_icrcs"`
-	BadICRCs      int64 `json:"bad_icrcs"`
-	UncheckedICRC int64 `json:"unchecked_icrcs"`
+	// RoCE is the packets with headers that can be. It is the sum of the four
+	// counts of ICRCs. A frame that stands for several packets, since a sender left
+	// their segmentation to its interface or a receiver put them together, is split,
+	// and each is counted; where it can't be split, it counts once, as UncheckedOffload, as
+	// does each packet whose identification in IPv4 is lost.
+	RoCE             int64 `json:"roce_packets"`
+	GoodICRCs        int64 `json:"good_icrcs"`
+	BadICRCs         int64 `json:"bad_icrcs"`
+	UncheckedICRC    int64 `json:"unchecked_icrcs"` // cut off by the capture's snap length
+	UncheckedOffload int64 `json:"unchecked_offload_icrcs"`
+	SplitFrames      int64 `json:"split_frames"` // that stood for several packets
 
 	Malformed map[string]int64 `json:"malformed_packets"` // by roce.Malformed.Key
 	Opcodes   map[string]int64 `json:"opcodes"`           // of packets whose ICRC is not bad

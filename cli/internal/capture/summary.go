@@ -40,6 +40,7 @@ type Summary struct {
 	malformed [roce.NumMalformed]int64
 	opcodes   [256]int64
 	flows     flows
+	split     splitter
 }
 
 // NewSummary returns an empty summary.
@@ -78,34 +79,83 @@ func (s *Summary) Add(rec *Record) {
 		return
 	}
 	// A frame that the capture cut short can still be counted by its headers.
-	cut := errors.Is(err, roce.Cut) && rec.Length > len(rec.Data)
-	if cut {
-		err = p.decodeCut()
+	if errors.Is(err, roce.Cut) && rec.Length > len(rec.Data) {
+		switch err = p.decodeCut(); {
+		case err == nil && !p.several():
+			r.RoCE++
+			r.UncheckedICRC++
+			s.take(&p)
+			return
+		case err == nil || errors.Is(err, roce.UnexpectedPayload) && p.whole(): // of which only the first's headers are there
+			r.RoCE++
+			r.UncheckedICRC++
+			return
+		}
 	} else if err == nil {
-		p.payload, err = p.Decode(p.where.IB)
-		p.payloadBytes = len(p.payload)
+		err = p.decode()
+		switch {
+		case err == nil && roce.CheckICRC(p.where.IP):
+			r.RoCE++
+			r.GoodICRCs++
+			s.take(&p)
+			return
+		case s.split.cut(&p.where):
+			r.SplitFrames++
+			s.addSegments(&p)
+			return
+		case p.several():
+			r.RoCE++
+			r.UncheckedOffload++
+			return
+		}
 	}
+	s.wrong(&p, err)
+}
+
+// addSegments takes the packets that a frame stands for.
+func (s *Summary) addSegments(whole *packet) {
+	link := whole.frameBytes - int64(len(whole.where.IP)) // headers of the link
+	s.split.each(whole.where.IP, func(ip []byte) {
+		p := packet{frame: whole.frame, time: whole.time, timed: whole.timed, frameBytes: link + int64(len(ip))}
+		err := p.where.ParseIP(ip)
+		if err == nil {
+			err = p.decode()
+		}
+		switch {
+		case err == nil && roce.CheckICRC(ip):
+			s.report.RoCE++
+			s.report.GoodICRCs++
+			s.take(&p)
+		case err == nil && !s.split.known:
+			s.report.RoCE++
+			s.report.UncheckedOffload++
+			s.take(&p)
+		default:
+			s.wrong(&p, err)
+		}
+	})
+}
+
+// take counts a packet that is not bad.
+func (s *Summary) take(p *packet) {
+	s.opcodes[p.Opcode]++
+	s.flows.add(p)
+}
+
+// wrong counts a packet that is malformed, which err says, or whose ICRC is bad.
+func (s *Summary) wrong(p *packet, err error) {
+	r := &s.report
 	if err != nil {
 		var why roce.Malformed
 		errors.As(err, &why)
 		s.malformed[why]++
-		r.fault(rec.Number, strings.TrimPrefix(err.Error(), "roce: "))
+		r.fault(p.frame, strings.TrimPrefix(err.Error(), "roce: "))
 		return
 	}
 	r.RoCE++
-	switch {
-	case cut:
-		r.UncheckedICRC++
-	case roce.CheckICRC(p.where.IP):
-		r.GoodICRCs++
-	default:
-		r.BadICRCs++
-		r.fault(rec.Number, fmt.Sprintf("wrong ICRC on a %v for QP %#x from %v to %v", p.Opcode, p.DestQP, p.where.Src, p.where.Dst))
-		s.flows.bad(&p)
-		return
-	}
-	s.opcodes[p.Opcode]++
-	s.flows.add(&p)
+	r.BadICRCs++
+	r.fault(p.frame, fmt.Sprintf("wrong ICRC on a %v for QP %#x from %v to %v", p.Opcode, p.DestQP, p.where.Src, p.where.Dst))
+	s.flows.bad(p)
 }
 
 // packet is a RoCEv2 packet and when and where it was captured.
@@ -118,6 +168,13 @@ type packet struct {
 	frame        int
 	time         units.Time
 	timed        bool
+}
+
+// decode reads a packet that was captured whole.
+func (p *packet) decode() (err error) {
+	p.payload, err = p.Decode(p.where.IB)
+	p.payloadBytes = len(p.payload)
+	return err
 }
 
 // decodeCut reads the headers of a packet that was not captured whole, and how

@@ -22,11 +22,16 @@ func (r *Report) WriteTable(w io.Writer) error {
 		compressed = ", gzipped"
 	}
 	fmt.Fprintf(&b, "%s%s: %d frames in %.6g s, %d of them RoCEv2\n", r.Format, compressed, r.Frames, r.DurationS, r.RoCE)
-	fmt.Fprintf(&b, "ICRCs: %d good, %d bad", r.GoodICRCs, r.BadICRCs)
+	fmt.Fprintf(&b, "ICRCs: %d good, %d bad\n", r.GoodICRCs, r.BadICRCs)
 	if r.UncheckedICRC > 0 {
-		fmt.Fprintf(&b, ", %d not checked because the capture cut the packets short", r.UncheckedICRC)
+		fmt.Fprintf(&b, "not checked: cut off by the capture's snap length: %d packets\n", r.UncheckedICRC)
 	}
-	b.WriteString("\n")
+	if r.UncheckedOffload > 0 {
+		fmt.Fprintf(&b, "not checked: segmentation offload: %d packets\n", r.UncheckedOffload)
+	}
+	if r.SplitFrames > 0 {
+		fmt.Fprintf(&b, "split: %d frames of several packets (segmentation offload)\n", r.SplitFrames)
+	}
 	if r.UnsupportedLinks > 0 {
 		fmt.Fprintf(&b, "not read: %d frames of other links than Ethernet, raw IP and Linux cooked\n", r.UnsupportedLinks)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/offload"
+	"github.com/sluice-rdma/sluice/cli/internal/offload"
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/roce"
 )

@@ -1,6 +1,7 @@
 // Package offload finishes frames that a sender has left to its network
 // interface: checksums that are still to be computed, and segments that are still
-// one frame. A virtual interface hands such frames on as they are.
+// one frame. A virtual interface hands such frames on as they are, and captures have
+// them.
 package offload
 
 import (
@@ -50,6 +51,14 @@ var (
 	ErrKind  = errors.New("offload: segmentation of an unknown kind")
 )
 
+// Numbering is what segments have in the identification field of IPv4.
+type Numbering int
+
+const (
+	Rising Numbering = iota // one more from segment to segment, as the kernel cuts
+	Same                    // that of the first, as packets may be that a receiver put together
+)
+
 // Finisher finishes frames. Its memory is used again from frame to frame.
 type Finisher struct {
 	buf []byte
@@ -71,7 +80,24 @@ func (f *Finisher) Finish(b []byte, h *Header, emit func([]byte)) error {
 	case h.GSO != TCPv4 && h.GSO != TCPv6 && h.GSO != UDP:
 		return ErrKind
 	}
-	return f.segment(b, h, emit)
+	if len(b) < roce.EthernetBytes {
+		return ErrShort
+	}
+	kind, ip, _ := roce.Ethernet(b).Payload()
+	return f.segment(b, ip, kind, h, Rising, emit)
+}
+
+// Split hands to emit the UDP packets that an IP packet stands for: each, but the last
+// that may have less, has size bytes behind its UDP header.
+func (f *Finisher) Split(ip []byte, size int, id Numbering, emit func([]byte)) error {
+	if len(ip) == 0 || size <= 0 {
+		return ErrShort
+	}
+	kind, start := uint16(roce.EtherTypeIPv4), int(ip[0]&15)*4
+	if ip[0]>>4 == 6 {
+		kind, start = roce.EtherTypeIPv6, roce.IPv6Bytes
+	}
+	return f.segment(ip, 0, kind, &Header{GSO: UDP, Size: size, Start: start}, id, emit)
 }
 
 // complete computes a checksum whose field holds the sum of the pseudo header.
@@ -105,12 +131,8 @@ const (
 	protocolUDP = 17
 )
 
-// segment cuts b.
-func (f *Finisher) segment(b []byte, h *Header, emit func([]byte)) error {
-	if len(b) < roce.EthernetBytes {
-		return ErrShort
-	}
-	kind, ip, _ := roce.Ethernet(b).Payload()
+// segment cuts b, whose IP header of an EtherType is at ip.
+func (f *Finisher) segment(b []byte, ip int, kind uint16, h *Header, id Numbering, emit func([]byte)) error {
 	at := h.Start // of the TCP or UDP header
 	least := leastIP(kind)
 	if least == 0 {
@@ -139,7 +161,9 @@ func (f *Finisher) segment(b []byte, h *Header, emit func([]byte)) error {
 		pseudo := uint64(0)
 		if kind == roce.EtherTypeIPv4 {
 			binary.BigEndian.PutUint16(s[ip+2:], uint16(len(s)-ip))
-			binary.BigEndian.PutUint16(s[ip+4:], binary.BigEndian.Uint16(b[ip+4:])+uint16(k))
+			if id == Rising {
+				binary.BigEndian.PutUint16(s[ip+4:], binary.BigEndian.Uint16(b[ip+4:])+uint16(k))
+			}
 			binary.BigEndian.PutUint16(s[ip+10:], 0)
 			binary.BigEndian.PutUint16(s[ip+10:], ^roce.Fold(roce.Sum(0, s[ip:at])))
 			pseudo = roce.Sum(0, s[ip+12:ip+20])
