@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"sync"
@@ -129,7 +130,7 @@ func (w *udpWire) readdress(table []gidEntry) {
 func (d *device) openError(at netip.AddrPort, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return verbs.Errorf("open", d.name, verbs.ErrBusy, "UDP port %d of %v is taken: by another endpoint, or by the kernel's soft-RoCE driver", at.Port(), at.Addr())
+		return verbs.Errorf("open", d.name, verbs.ErrBusy, "UDP port %d of %v is taken: by another endpoint, or by the kernel's soft-RoCE driver: %s", at.Port(), at.Addr(), elsewhere(at.Addr()))
 	case errors.Is(err, unix.EPERM):
 		needs := "capability CAP_NET_RAW"
 		if d.opt.mode == modeXDP {
@@ -138,6 +139,19 @@ func (d *device) openError(at netip.AddrPort, err error) error {
 		return verbs.Errorf("open", d.name, err, "mode=%s requires root, or the %s", d.opt.mode, needs)
 	}
 	return verbs.Errorf("open", d.name, err, "on %v", at)
+}
+
+// elsewhere says where another endpoint can be, where an address is taken: all of 127/8
+// is there without configuration.
+func elsewhere(taken netip.Addr) string {
+	if !taken.IsLoopback() {
+		return "open another address, as soft:ADDRESS"
+	}
+	next := netip.AddrFrom4([4]byte{127, 0, 0, 2})
+	if taken.Is4() && taken.Next().IsLoopback() {
+		next = taken.Next()
+	}
+	return fmt.Sprintf("open another address, such as soft:%v", next)
 }
 
 // newUDPSocket returns a non-blocking socket bound to an address. It sends with
