@@ -13,7 +13,7 @@ import (
 // first link that does not exist.
 func Rates(capacity []float64, paths [][]int) ([]float64, error) {
 	var s Solver
-	return s.Rates(capacity, paths)
+	return s.Rates(capacity, paths, nil)
 }
 
 // Solver is Rates for frequent callers: it keeps its memory. A Solver belongs to
@@ -24,12 +24,20 @@ type Solver struct {
 	queue queue
 }
 
-// Rates is the function of that name. What it returns holds until the next call.
-func (s *Solver) Rates(capacity []float64, paths [][]int) ([]float64, error) {
+// Rates is the function of that name, of flows that differ in what a unit of rate takes
+// of a link: cost[f], positive, for flow f, or 1 for all if cost is nil. Rates are fair,
+// not what they take. What it returns holds until the next call.
+func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]float64, error) {
+	of := func(f int) float64 {
+		if cost == nil {
+			return 1
+		}
+		return cost[f]
+	}
 	s.links = slices.Grow(s.links[:0], len(capacity))[:len(capacity)]
 	links := s.links
 	for l, c := range capacity {
-		links[l].n, links[l].flows = 0, links[l].flows[:0]
+		links[l].n, links[l].cost, links[l].flows = 0, 0, links[l].flows[:0]
 		if !(c >= 0) || math.IsInf(c, 1) {
 			return nil, fmt.Errorf("maxmin: the capacity of link %d is %v: give a finite one of 0 or more", l, c)
 		}
@@ -39,12 +47,16 @@ func (s *Solver) Rates(capacity []float64, paths [][]int) ([]float64, error) {
 	rates := s.rates
 	for f, path := range paths {
 		rates[f] = math.Inf(1)
+		if c := of(f); !(c > 0) || math.IsInf(c, 1) {
+			return nil, fmt.Errorf("maxmin: the cost of flow %d is %v: give a finite one above 0", f, c)
+		}
 		for _, l := range path {
 			if l < 0 || l >= len(links) {
 				return nil, fmt.Errorf("maxmin: flow %d takes link %d: there are %d links", f, l, len(links))
 			}
 			links[l].flows = append(links[l].flows, f)
 			links[l].n++
+			links[l].cost += of(f)
 		}
 	}
 	q := s.queue[:0]
@@ -80,7 +92,8 @@ func (s *Solver) Rates(capacity []float64, paths [][]int) ([]float64, error) {
 			}
 			rates[f] = e.share
 			for _, l := range paths[f] {
-				links[l].left = max(links[l].left-e.share, 0)
+				links[l].left = max(links[l].left-float64(of(f)*e.share), 0)
+				links[l].cost -= of(f)
 				links[l].n--
 			}
 		}
@@ -91,11 +104,12 @@ func (s *Solver) Rates(capacity []float64, paths [][]int) ([]float64, error) {
 // link is what a link has left for the flows that still grow.
 type link struct {
 	left  float64
-	n     int   // how often those flows use it
-	flows []int // all that use it
+	n     int     // how often those flows use it
+	cost  float64 // what a unit of rate of all of these takes
+	flows []int   // all that use it
 }
 
-func (l *link) share() float64 { return l.left / float64(l.n) }
+func (l *link) share() float64 { return l.left / l.cost }
 
 // entry is a link with the rate at which it is full if no flow stops before.
 type entry struct {

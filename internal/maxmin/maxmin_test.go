@@ -35,6 +35,20 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// Flows that take unlike shares of a link for a unit of rate have the same rate.
+func TestRatesOfUnlikeCosts(t *testing.T) {
+	var s Solver
+	got, err := s.Rates([]float64{12, 30}, [][]int{{0}, {0, 1}, {1}}, []float64{1, 2, 2})
+	if want := []float64{4, 4, 11}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	for _, cost := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := s.Rates([]float64{1}, [][]int{{0}}, []float64{cost}); err == nil || !strings.Contains(err.Error(), "cost of flow 0") {
+			t.Errorf("cost %v: error %v", cost, err)
+		}
+	}
+}
+
 func TestRatesErrors(t *testing.T) {
 	for _, c := range []struct {
 		capacity []float64
