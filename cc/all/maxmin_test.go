@@ -87,6 +87,28 @@ func newPlan(seed uint64, rate units.Rate, hostDelay units.Time, mixed bool) pla
 	return p
 }
 
+// newTies is two links in a row, each with three flows in either direction, of which two
+// cross both, the first of the plan among these: the fair share is a third at both hops.
+func newTies(rate units.Rate, hostDelay units.Time) plan {
+	p := plan{topo: &fabric.Topology{}}
+	var nodes []fabric.Node
+	for i := range 3 {
+		nodes = append(nodes, p.topo.AddSwitch(fmt.Sprintf("s%d", i)))
+		if i > 0 {
+			p.topo.Connect(nodes[i-1], nodes[i], fabric.Link{Rate: rate, Delay: units.Microsecond})
+		}
+	}
+	hosts := 0
+	for _, span := range [][2]int{{0, 2}, {0, 2}, {0, 1}, {1, 2}, {2, 0}, {2, 0}, {1, 0}, {2, 1}} {
+		for _, at := range span {
+			p.topo.Connect(p.topo.AddHost(fmt.Sprintf("h%d", hosts)), nodes[at], fabric.Link{Rate: rate, Delay: hostDelay})
+			hosts++
+		}
+		p.flows = append(p.flows, [2]int{hosts - 2, hosts - 1})
+	}
+	return p
+}
+
 // fairness is what came of flows that share networks.
 type fairness struct {
 	Flows int     `json:"flows"`

@@ -26,6 +26,9 @@ type network struct {
 	ended   int
 	failed  int        // flows that ended with an error
 	timeout units.Time // of the transport
+	// acksAmongData has acknowledgements wait in the queues of the data that go their
+	// way, where else they go before data.
+	acksAmongData bool
 }
 
 type netFlow struct {
@@ -185,6 +188,9 @@ func (n *network) addUntil(src, dst int, size units.Bytes, stop units.Time) *net
 			CNPInterval: 50 * units.Microsecond,
 			AckPriority: uint8(max(2, n.scheme.Classes) - 1), BaseRTT: n.base,
 		},
+	}
+	if n.acksAmongData {
+		f.Congestion.AckPriority = 0
 	}
 	if _, granted := e.(cc.Granted); granted {
 		f.Congestion.Engine = grantedWitness{f.engine}
