@@ -19,6 +19,9 @@ struct connection *connection_new(struct device *d, bool sender, int traffic_cla
 		c->sender = sender;
 		c->traffic_class = settings.traffic_class < 0 ? traffic_class : settings.traffic_class;
 		c->fd = fd;
+		c->gid = d->gid;
+		c->gid_index = d->gid_index;
+		c->mtu = d->mtu;
 	} else {
 		close(fd);
 		WARN("no memory for a connection");
@@ -80,9 +83,9 @@ bool connection_open(struct connection *c, int qps)
 		WARN("%s makes no completion queue: %s", d->name, strerror(errno));
 		goto failed;
 	}
-	memcpy(c->mine.gid, d->gid.raw, sizeof c->mine.gid);
+	memcpy(c->mine.gid, c->gid.raw, sizeof c->mine.gid);
 	c->mine.qps = qps;
-	c->mine.mtu = d->mtu;
+	c->mine.mtu = c->mtu;
 	for (int i = 0; i < qps; i++) {
 		struct lane *l = &c->lanes[i];
 
@@ -110,7 +113,7 @@ static void address(const struct connection *c, int i, const union ibv_gid *gid,
 	*ah = (struct ibv_ah_attr){
 		.is_global = 1, .sl = settings.service_level, .port_num = c->device->port,
 		.grh = {
-			.dgid = *gid, .sgid_index = c->device->gid_index, .hop_limit = 255,
+			.dgid = *gid, .sgid_index = c->gid_index, .hop_limit = 255,
 			.traffic_class = c->traffic_class < 0 ? 0 : c->traffic_class,
 			.flow_label = settings.flow_label < 0 ? 0 : (settings.flow_label + i) & 0xfffff,
 		},
@@ -141,7 +144,7 @@ static bool ready(struct connection *c, struct ibv_qp *qp, const struct ibv_ah_a
 
 bool connection_join(struct connection *c)
 {
-	enum ibv_mtu mtu = c->theirs.mtu < c->device->mtu ? c->theirs.mtu : c->device->mtu;
+	enum ibv_mtu mtu = c->theirs.mtu < c->mtu ? c->theirs.mtu : c->mtu;
 	union ibv_gid gid;
 	char text[MAX_QPS * 32], *at = text;
 
@@ -168,7 +171,7 @@ bool connection_flush_qp(struct connection *c)
 	c->flush_qp = make_qp(c, RECEIVES, 1);
 	if (!c->flush_qp)
 		return false;
-	address(c, 0, &c->device->gid, &ah);
+	address(c, 0, &c->gid, &ah);
 	return ready(c, c->flush_qp, &ah, c->device->mtu, 0, c->flush_qp->qp_num, 0);
 }
 

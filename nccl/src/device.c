@@ -301,3 +301,44 @@ bool device_address(const struct device *d, struct sockaddr_storage *addr)
 	}
 	return true;
 }
+
+/* The room that the kernel's RoCE driver leaves for headers (iboe_get_mtu). */
+enum { HEADERS = 80 };
+
+void device_route(const struct device *d, int fd, union ibv_gid *gid, int *gid_index, enum ibv_mtu *mtu)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof addr;
+	union ibv_gid own = {.raw = {[10] = 0xff, [11] = 0xff}};
+	struct ibv_port_attr a;
+	bool v4;
+	int bytes;
+
+	*gid = d->gid;
+	*gid_index = d->gid_index;
+	*mtu = d->mtu;
+	if (getsockname(fd, (void *)&addr, &len))
+		return;
+	v4 = addr.ss_family == AF_INET;
+	if (v4)
+		memcpy(own.raw + 12, &((struct sockaddr_in *)&addr)->sin_addr, 4);
+	else
+		memcpy(own.raw, &((struct sockaddr_in6 *)&addr)->sin6_addr, 16);
+	if (settings.gid_index < 0 && !ibv_query_port(d->context, d->port, &a))
+		for (int i = 0; i < a.gid_tbl_len; i++) {
+			struct ibv_gid_entry e;
+
+			if (ibv_query_gid_ex(d->context, d->port, i, &e, 0) || e.gid_type != IBV_GID_TYPE_ROCE_V2 ||
+			    memcmp(&e.gid, &own, sizeof own))
+				continue;
+			*gid = own;
+			*gid_index = i;
+			break;
+		}
+	/* The socket's path is the queue pairs' if its address is theirs. */
+	len = sizeof bytes;
+	if (memcmp(gid, &own, sizeof own) || getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &bytes, &len))
+		return;
+	while (*mtu > IBV_MTU_256 && (128 << *mtu) + HEADERS > bytes)
+		(*mtu)--;
+}

@@ -86,6 +86,9 @@ bool devices_close(void);
 /* device_use takes the device's protection domain, device_release gives it back. */
 bool device_use(struct device *d);
 void device_release(struct device *d);
+/* device_route chooses the GID by which packets leave as a connected socket's do, and the path's MTU: the socket's
+ * source is the route's. Where no GID is that address, or the user names one, it leaves the device's own. */
+void device_route(const struct device *d, int fd, union ibv_gid *gid, int *gid_index, enum ibv_mtu *mtu);
 /* device_address is where peers reach this device's host by TCP. */
 bool device_address(const struct device *d, struct sockaddr_storage *addr);
 
@@ -191,7 +194,9 @@ struct connection {
 	bool sender;
 	nccl_result error;
 	struct ibv_cq *cq;
-	int qps, traffic_class;
+	int qps, traffic_class, gid_index;
+	union ibv_gid gid; /* of this end, by the route to the peer */
+	enum ibv_mtu mtu;  /* of the path */
 	struct lane lanes[MAX_QPS];
 	struct wire *wire;
 	struct ibv_mr *wire_mr;

@@ -232,6 +232,11 @@ static enum moved connecting(struct connection *c, const struct handle *h)
 		switch (c->stage) {
 		case CONNECTING:
 			m = next(c, reached(c, h), HELLO_LEAVES);
+			if (m != MOVED)
+				break;
+			device_route(c->device, c->fd, &c->gid, &c->gid_index, &c->mtu);
+			memcpy(c->mine.gid, c->gid.raw, sizeof c->mine.gid);
+			c->mine.mtu = c->mtu;
 			break;
 		case HELLO_LEAVES:
 			m = next(c, put(c, &c->mine, sizeof c->mine), ANSWER_ARRIVES);
@@ -354,6 +359,7 @@ static enum moved accepting(struct connection *c)
 				return GONE;
 			}
 			introduce(c);
+			device_route(c->device, c->fd, &c->gid, &c->gid_index, &c->mtu);
 			if (!connection_open(c, c->theirs.qps) || !connection_join(c))
 				return FAILED;
 			break;
