@@ -248,3 +248,18 @@ func TestRoute(t *testing.T) {
 		})
 	}
 }
+
+// TestRouteVirtual is the same for a program that finds its address by rdma_resolve_addr.
+func TestRouteVirtual(t *testing.T) {
+	rping, err := exec.LookPath("rping")
+	if err != nil {
+		t.Skipf("needs rping of rdmacm-utils: %v", err)
+	}
+	lib := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "..", "libsluice-virtual", "LIB="+lib).CombinedOutput(); err != nil {
+		t.Skipf("needs a C compiler and make: %v\n%s", err, out)
+	}
+	t.Setenv("SLUICE_VIRTUAL_LIB", lib+"/libsluice-virtual.so")
+	h := newHosts(t, [2]side{{addrs: []string{"10.9.1.1/24", "10.9.2.1/24"}}, {addrs: []string{"10.9.2.2/24"}}})
+	h.serve(t, 1, []string{"rping", "-s", "-d", "soft:eth"}, []string{"virtual", "-d", "soft:eth", "--", rping, "-c", "-a", "10.9.2.2", "-C", "3", "-V"})
+}
