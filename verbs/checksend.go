@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
 )
@@ -90,7 +91,27 @@ func wrongData(l *SendLimits, wr *SendWR, length int) error {
 	if most := max(l.Cap.MaxSendSGE, 1); len(wr.SGL) > most {
 		return fmt.Errorf("%d SGEs: the queue pair was made for %d", len(wr.SGL), most)
 	}
-	return fmt.Errorf("a message of %d bytes: at most %d fit", length, ib.MaxMessage)
+	return tooLong("a message", length)
+}
+
+// tooLong says that data are longer than a message can be.
+func tooLong(what string, length int) error {
+	if length >= math.MaxUint32 {
+		return fmt.Errorf("%s of %d bytes or more: at most %d fit, send several", what, length, ib.MaxMessage)
+	}
+	return fmt.Errorf("%s of %d bytes: at most %d fit, send several", what, length, ib.MaxMessage)
+}
+
+// CheckRecv is CheckSend of a receive request to a queue whose requests have up to sges
+// pieces; 0 counts as 1.
+func CheckRecv(sges int, wr *RecvWR) error {
+	if most := max(sges, 1); len(wr.SGL) > most {
+		return fmt.Errorf("%d SGEs, expected at most %d", len(wr.SGL), most)
+	}
+	if length := wr.Length(); length > ib.MaxMessage {
+		return tooLong("a receive", length)
+	}
+	return nil
 }
 
 // checkRead checks a READ or an atomic, which are of connections.

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"context"
+	"math"
 	"net/netip"
 	"time"
 
@@ -78,11 +79,14 @@ type PortAttr struct {
 	MaxMTU    ib.MTU
 	// LinkRate is the line rate in bits per second.
 	LinkRate int64
-	GIDs     int    // entries of the GID table
-	PKeys    int    // entries of the P_Key table
-	LID      uint16 // of an InfiniBand port; 0 on Ethernet
-	LinkName string
-	Netdev   string // the network interface, where there is one
+	// MaxMsgSize is the bytes of the longest message that a connection carries, up to
+	// ib.MaxMessage; 0 if the provider does not say.
+	MaxMsgSize uint32
+	GIDs       int    // entries of the GID table
+	PKeys      int    // entries of the P_Key table
+	LID        uint16 // of an InfiniBand port; 0 on Ethernet
+	LinkName   string
+	Netdev     string // the network interface, where there is one
 }
 
 // AsyncEvent is something that happened to an object outside any work request
@@ -129,7 +133,13 @@ type MR interface {
 }
 
 // SGEOf names length bytes of mr from offset on. It does not check bounds: the
-// device does, as the request is posted or carried out.
+// device does, as the request is posted or carried out. A length that an SGE can't
+// have, negative or of more than 32 bits, becomes the most that it can: that is more than
+// a message may have (ib.MaxMessage), and the post fails with ErrInvalid.
 func SGEOf(mr MR, offset, length int) SGE {
-	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
+	n := uint32(math.MaxUint32)
+	if length >= 0 && uint64(length) < math.MaxUint32 {
+		n = uint32(length)
+	}
+	return SGE{Addr: mr.Addr() + uint64(offset), Length: n, LKey: mr.LKey()}
 }

@@ -193,9 +193,13 @@ func (wr *SendWR) Length() int {
 	if wr.Flags&SendInline != 0 {
 		return len(wr.Inline)
 	}
+	return lengthOf(wr.SGL)
+}
+
+func lengthOf(sgl []SGE) int {
 	n := 0
-	for _, s := range wr.SGL {
-		n += int(s.Length)
+	for i := range sgl {
+		n += int(sgl[i].Length)
 	}
 	return n
 }
@@ -208,6 +212,9 @@ type RecvWR struct {
 	// instead of the SGL. The length is at most the SGL's.
 	Small SGE
 }
+
+// Length is the bytes that the request has room for.
+func (wr *RecvWR) Length() int { return lengthOf(wr.SGL) }
 
 // SRQInitAttr are the attributes of a new shared receive queue.
 type SRQInitAttr struct {

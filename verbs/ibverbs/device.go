@@ -239,8 +239,9 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 	netdev := netdevOf(d.ibdev, num)
 	return verbs.PortAttr{
 		State: verbs.PortState(p.state), ActiveMTU: mtuOf(p.active_mtu), MaxMTU: mtuOf(p.max_mtu),
-		LinkRate: linkRate(netdev, uint8(p.active_speed), uint8(p.active_width)),
-		GIDs:     int(p.gid_tbl_len), PKeys: int(p.pkey_tbl_len), LID: uint16(p.lid), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
+		LinkRate:   linkRate(netdev, uint8(p.active_speed), uint8(p.active_width)),
+		MaxMsgSize: uint32(p.max_msg_sz),
+		GIDs:       int(p.gid_tbl_len), PKeys: int(p.pkey_tbl_len), LID: uint16(p.lid), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
 	}, nil
 }
 

@@ -237,6 +237,9 @@ func (q *QP) fill(wrs []verbs.SendWR) (int, error) {
 			if len(from.SGL) > len(sge) {
 				return i, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%d pieces of memory: the queue pair was made for %d", len(from.SGL), len(sge))
 			}
+			if n := from.Length(); n > ib.MaxMessage { // drivers do not look
+				return i, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a message of %d bytes or more: at most %d fit, send several", n, ib.MaxMessage)
+			}
 			to.numSGE = int32(copy(sge, from.SGL))
 		}
 		switch op := from.Opcode; {

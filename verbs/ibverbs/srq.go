@@ -41,7 +41,12 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 		n := len(part)
 		for i := range part {
 			if len(part[i].SGL) > r.maxSGE {
-				n, err = i, fmt.Errorf("%d pieces of memory: the queue was made for %d", len(part[i].SGL), r.maxSGE)
+				err = fmt.Errorf("%d pieces of memory: the queue was made for %d", len(part[i].SGL), r.maxSGE)
+			} else {
+				err = verbs.CheckRecv(r.maxSGE, &part[i])
+			}
+			if err != nil {
+				n = i
 				break
 			}
 			r.wr[i].wrID = part[i].WRID

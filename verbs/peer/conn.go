@@ -31,18 +31,21 @@ type Conn struct {
 	Buffer         []byte
 	Remote         Remote
 
-	tcp  net.Conn
-	last uint64 // the WRID of the last request of Do
+	tcp     net.Conn
+	last    uint64 // the WRID of the last request of Do
+	longest int    // message, of the port; 0 if not known
 }
 
 // Write copies n bytes of Buffer, from local on, into the other end's buffer from remote
-// on, by one RDMA Write, and waits until they are there.
+// on, by RDMA Write, and waits until they are there. More bytes than fit into a message
+// (verbs.PortAttr.MaxMsgSize) go by several Writes, one after the other; if one fails, those
+// after it are not posted.
 func (c *Conn) Write(ctx context.Context, local, remote, n int) error {
 	return c.copy(ctx, ib.WRRDMAWrite, local, remote, n)
 }
 
 // Read copies n bytes of the other end's buffer, from remote on, into Buffer from local on,
-// by one RDMA Read.
+// by RDMA Read, as Write does.
 func (c *Conn) Read(ctx context.Context, local, remote, n int) error {
 	return c.copy(ctx, ib.WRRDMARead, local, remote, n)
 }
@@ -56,9 +59,22 @@ func (c *Conn) copy(ctx context.Context, op ib.WROpcode, local, remote, n int) e
 			return verbs.Errorf("post_send", c.object(), verbs.ErrInvalid, "%d bytes from %d on: %s has %d", n, b.at, b.what, b.bytes)
 		}
 	}
-	return c.Do(ctx, verbs.SendWR{
-		Opcode: op, SGL: []verbs.SGE{verbs.SGEOf(c.MR, local, n)}, RemoteAddr: c.Remote.Addr + uint64(remote), RKey: c.Remote.RKey,
-	})
+	most := ib.MaxMessage
+	if c.longest > 0 {
+		most = min(most, c.longest)
+	}
+	for {
+		k := min(n, most)
+		if err := c.Do(ctx, verbs.SendWR{
+			Opcode: op, SGL: []verbs.SGE{verbs.SGEOf(c.MR, local, k)}, RemoteAddr: c.Remote.Addr + uint64(remote), RKey: c.Remote.RKey,
+		}); err != nil {
+			return err
+		}
+		if n -= k; n == 0 {
+			return nil
+		}
+		local, remote = local+k, remote+k
+	}
 }
 
 // Do posts a request, whose WRID and SendSignaled it sets, and polls until it is complete

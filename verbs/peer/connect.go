@@ -139,6 +139,7 @@ func (cfg Config) join(ctx context.Context, c *Conn, client bool) error {
 	if err != nil {
 		return err
 	}
+	c.longest = int(port.MaxMsgSize)
 	attr := dev.Attr()
 	p.MaxRdAtomic = uint8(min(int(p.MaxRdAtomic), attr.MaxQPInitRdAtom))
 	p.MaxDestRdAtomic = uint8(min(int(p.MaxDestRdAtomic), attr.MaxQPRdAtom))

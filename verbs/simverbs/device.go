@@ -77,7 +77,7 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
 	return verbs.PortAttr{
-		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, PKeys: 1, LinkName: "Ethernet",
+		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), MaxMsgSize: ib.MaxMessage, GIDs: 1, PKeys: 1, LinkName: "Ethernet",
 	}, nil
 }
 

@@ -230,7 +230,7 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 		speed = defaultRate
 	}
 	return verbs.PortAttr{
-		State: p.state(), ActiveMTU: p.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(p.gids), PKeys: 1, LinkName: "Ethernet", Netdev: p.name,
+		State: p.state(), ActiveMTU: p.mtu, MaxMTU: 4096, LinkRate: speed, MaxMsgSize: ib.MaxMessage, GIDs: len(p.gids), PKeys: 1, LinkName: "Ethernet", Netdev: p.name,
 	}, nil
 }
 

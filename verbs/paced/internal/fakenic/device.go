@@ -98,7 +98,7 @@ func (d *Device) Attr() verbs.DeviceAttr {
 
 // Port implements verbs.Device.
 func (d *Device) Port(int) (verbs.PortAttr, error) {
-	return verbs.PortAttr{State: verbs.PortActive, ActiveMTU: 1024, MaxMTU: 4096, LinkRate: int64(d.LineRate), GIDs: 1}, nil
+	return verbs.PortAttr{State: verbs.PortActive, ActiveMTU: 1024, MaxMTU: 4096, LinkRate: int64(d.LineRate), GIDs: 1, MaxMsgSize: ib.MaxMessage}, nil
 }
 
 // GID implements verbs.Device.

@@ -97,17 +97,10 @@ func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	}
 	for i := range wrs {
 		wr := &wrs[i]
-		if len(wr.SGL) > r.sges {
-			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "%d SGEs, expected at most %d", len(wr.SGL), r.sges)
+		if err := verbs.CheckRecv(r.sges, wr); err != nil {
+			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "%v", err)
 		}
-		total := uint64(0)
-		for _, s := range wr.SGL {
-			total += uint64(s.Length)
-		}
-		if total > ib.MaxMessage {
-			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "a receive of %d bytes is longer than a message can be, 2 GiB", total)
-		}
-		slot, err := r.queue.Post(rc.Recv{ID: wr.WRID, Length: uint32(total)})
+		slot, err := r.queue.Post(rc.Recv{ID: wr.WRID, Length: uint32(wr.Length())})
 		if err != nil {
 			cause := verbs.ErrInvalid
 			if errors.Is(err, rc.ErrFull) {
