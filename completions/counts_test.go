@@ -19,9 +19,9 @@ func TestFinishedAndRoom(t *testing.T) {
 		room        int
 	}{
 		{ib.WCSuccess, true, 1, 0, 4},
-		{ib.WCSuccess, false, 2, 0, 4}, // it leaves nothing to poll
-		{ib.WCRemAccessErr, false, 3, 1, 3},
-		{ib.WCWRFlushErr, true, 4, 2, 2},
+		{ib.WCSuccess, false, 2, 0, 3}, // it leaves nothing to poll, and keeps its place
+		{ib.WCRemAccessErr, false, 3, 1, 2},
+		{ib.WCWRFlushErr, true, 4, 2, 1},
 	} {
 		slot, ok := tab.Add(Message{WRID: uint64(i), Signaled: want.signaled})
 		if !ok {

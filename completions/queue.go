@@ -5,6 +5,7 @@ import "github.com/sluice-rdma/sluice/verbs"
 type entry struct {
 	wc    verbs.WC
 	table *Table
+	last  uint32 // Table.Last
 }
 
 // Queue holds finished requests until the application polls them, in the order
@@ -61,7 +62,7 @@ func (q *Queue) push(t *Table) *verbs.WC {
 // put appends an entry of t, for which there is room.
 func (q *Queue) put(t *Table) *entry {
 	e := &q.ring[q.tail&uint32(len(q.ring)-1)]
-	e.table = t
+	e.table, e.last = t, t.Last()
 	q.tail++
 	return e
 }
@@ -73,7 +74,7 @@ func (q *Queue) Pop(wc []verbs.WC) int {
 	for n < len(wc) && q.head != q.tail {
 		e := &q.ring[q.head&uint32(len(q.ring)-1)]
 		wc[n] = e.wc
-		e.table.Release()
+		e.table.Release(e.last)
 		e.table = nil
 		q.head++
 		n++
@@ -92,7 +93,7 @@ func (q *Queue) Drop(t *Table) {
 	for i := q.head; i != q.tail; i++ {
 		e := &q.ring[i&mask]
 		if e.table == t {
-			t.Release()
+			t.Release(e.last)
 		} else {
 			q.ring[to&mask] = *e
 			to++

@@ -55,8 +55,8 @@ type Table struct {
 	free        uint32 // the slot freed last, or none
 	used        uint32 // slots that were ever taken
 	unfinished  uint32
-	held        uint32 // finished requests whose completion is not yet polled
-	max         uint32 // of unfinished and held
+	freed       uint32 // finished requests whose place is free, modulo 2^32
+	max         uint32 // of unfinished ones and those finished whose place is not free
 
 	// Of the ring no more is in use than there once were segments with the provider.
 	segments           []posted
@@ -130,7 +130,7 @@ func (t *Table) Slots() int { return len(t.messages) }
 // Add takes a request and returns its slot, which is the request's until Next
 // has returned it. It reports false if the table is full.
 func (t *Table) Add(m Message) (slot int, ok bool) {
-	if t.unfinished+t.held >= t.max {
+	if t.taken() >= t.max {
 		return 0, false
 	}
 	at := t.free
@@ -158,8 +158,11 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 // There has to be one.
 func (t *Table) After(slot int) int { return int(t.messages[slot].next) }
 
+// taken is how many places are not free.
+func (t *Table) taken() uint32 { return t.unfinished + uint32(t.finished) - t.freed }
+
 // Room is how many messages Add would take.
-func (t *Table) Room() int { return int(t.max - (t.unfinished + t.held)) }
+func (t *Table) Room() int { return int(t.max - t.taken()) }
 
 // Post records that n bytes of the message in slot go to the provider at the given
 // time as one segment, and returns the segment's number. last says that it is the
@@ -277,7 +280,8 @@ func (t *Table) Aborted() bool { return t.aborted }
 
 // Next takes the oldest message if it has finished and fills wc with its
 // completion. Messages that succeed and are not signaled it takes without. It
-// reports false if the oldest message has not finished.
+// reports false if the oldest message has not finished. All of them keep their places
+// in the table until Release.
 //
 // ByteLen is the length of the message; of one that failed, the bytes that were
 // certainly placed: those of its segments that succeeded before the first that
@@ -310,24 +314,32 @@ func (t *Table) Next(wc *verbs.WC) bool {
 		if m.status != ib.WCSuccess {
 			t.failures++
 		}
-		t.held++
 		return true
 	}
 	return false
 }
 
-// Release gives back the place of a message that Next returned: the application
-// has polled its completion.
-func (t *Table) Release() { t.held-- }
+// Last counts the messages that Next took, modulo 2^32, the last among them.
+func (t *Table) Last() uint32 { return uint32(t.finished) }
+
+// Release frees the places of the messages that Next had taken when Last was last: the
+// application has polled the completion that Next then returned. A NIC's driver learns of
+// messages without a completion in the same way, by a later one (libmlx5: sq.tail).
+func (t *Table) Release(last uint32) {
+	if int32(last-t.freed) > 0 {
+		t.freed = last
+	}
+}
 
 // Reset forgets all messages and segments without completions: the queue pair
-// was reset. Completions that Next returned stay to be released.
+// was reset. All places are free.
 func (t *Table) Reset() {
 	if t.unfinished > 0 {
 		t.messages[t.last].next = t.free
 		t.free, t.unfinished = t.first, 0
 	}
 	t.segHead = t.segTail
+	t.freed = uint32(t.finished)
 	t.reads, t.outstanding, t.aborted = 0, 0, false
 	t.sent = t.acked
 }

@@ -25,6 +25,9 @@ type CQE struct {
 	Visible   units.Time // when the host can see it
 
 	made units.Time // when the stage was done with it, in a session
+	// Polling it frees the places of its queue pair's requests before upTo, if frees.
+	frees bool
+	upTo  uint32
 }
 
 // completions is the stage cqe.
@@ -36,6 +39,7 @@ type CQE struct {
 type completions struct {
 	*chip
 	stage
+	pairs    *queuePairs
 	regions  *memory
 	landings *landings
 	async    *asyncEvents
@@ -233,6 +237,12 @@ func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
 	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {
 		out[i] = c.ring[c.head]
 		out[i].made = 0
+		if e := &out[i]; e.frees {
+			if q := cs.pairs.find(e.QPN); q != nil {
+				q.freed = e.upTo
+			}
+			e.frees, e.upTo = false, 0
+		}
 		i++
 		if c.head++; c.head == len(c.ring) {
 			c.head = 0

@@ -30,17 +30,18 @@ type doorbell struct {
 	stores   stores
 }
 
-// Room returns how many send requests a queue pair can still take.
+// Room returns how many send requests a queue pair can still take. A request keeps its
+// place until its completion, or that of a later one, is polled, as with the NIC's driver.
 func (n *NIC) Room(num uint32) int {
 	q := n.pairs.find(num)
-	return q.cfg.SendDepth - int(q.posted-q.reaped)
+	return q.cfg.SendDepth - int(q.posted-q.freed)
 }
 
 // PostSend writes a request to the send queue in host memory. Ring then signals it
 // to the NIC. PostSend returns rc.ErrFull when there is no room.
 func (n *NIC) PostSend(num uint32, wr *WR) error {
 	q := n.pairs.find(num)
-	if int(q.posted-q.reaped) == q.cfg.SendDepth {
+	if int(q.posted-q.freed) == q.cfg.SendDepth {
 		return rc.ErrFull
 	}
 	if q.reports == nil && q.cong.Telemetry != telemetry.None {

@@ -194,7 +194,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
 	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: newInflight(n.cfg.Queues.Completions)}
+	n.completions = completions{chip: on, stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: newInflight(n.cfg.Queues.Completions)}
 }
 
 // Config returns the configuration that the NIC was made with.

@@ -152,8 +152,9 @@ type progress struct {
 	admitted    uint32     // that the receive side has, if it needs them
 	reads       int        // of those, whose answers are to come
 	started     uint32     // that have a packet or are over
-	reaped      uint32
-	fetching    int // reads of elements, and doorbells before them, under way
+	reaped      uint32     // that the transport has ended
+	freed       uint32     // whose places are free: a completion of each, or of a later one, was polled
+	fetching    int        // reads of elements, and doorbells before them, under way
 }
 
 // wqe is the element with that running count.

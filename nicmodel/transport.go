@@ -191,6 +191,7 @@ func (t *transport) reap(now units.Time, q *qp) {
 		}
 		t.completions.complete(now, t.elements.answered(now, q, c.Slot), q.cfg.SendCQ, CQE{
 			WRID: c.ID, QPN: q.num, Slot: c.Slot, ByteLen: c.Bytes, Status: c.Status, Opcode: c.Opcode,
+			frees: true, upTo: q.reaped + (c.Slot-q.reaped)&uint32(len(q.sq)-1) + 1,
 		})
 	}
 	var r rc.RecvCompletion

@@ -17,8 +17,8 @@ import (
 // QP is a paced RC queue pair. It implements verbs.QP. Its PD's CreateQP makes
 // it; the CQs given there must be the Shim's.
 //
-// A request counts against Cap.MaxSendWR from PostSend until its completion is
-// polled; one that is not signaled, until it has succeeded.
+// A request counts against Cap.MaxSendWR from PostSend until its completion, or that of
+// a later one, is polled: so a queue of requests that are not signaled stays full.
 type QP struct {
 	// First what each segment needs, close together: with many queue pairs, most
 	// of what a segment costs is fetching this. At more than 1784 bytes Go would

@@ -59,7 +59,7 @@ func TestASegmentTouchesFewLines(t *testing.T) {
 	for path := range strings.FieldsSeq(`shard inner sends cq watch drain tells
 		core.core core.wrid core.flow core.state core.filed core.hold core.sigAll core.heldFrom core.unsent core.depth core.firstClaim core.lastClaim
 		core.at core.requests core.sgl core.sges core.rdMax core.limit core.largest core.line core.lastAck core.bypass core.size core.recent
-		core.table.messages core.table.first core.table.last core.table.free core.table.used core.table.unfinished core.table.held core.table.max
+		core.table.messages core.table.first core.table.last core.table.free core.table.used core.table.unfinished core.table.freed core.table.max
 		core.table.segments core.table.mask core.table.segHead core.table.segTail core.table.depth core.table.reads core.table.outstanding
 		core.table.acked core.table.sent core.table.finished core.table.aborted
 		core.driver.engine core.driver.control core.driver.rate core.driver.line core.driver.unit core.driver.baseRTT core.driver.gap

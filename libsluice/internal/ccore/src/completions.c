@@ -40,11 +40,15 @@ struct sluice_verbs_wc *sluice_completions_queue_push(struct sluice_completions_
 	return &sluice_completions_queue_put(q, t)->wc;
 }
 
+static uint32_t sluice_completions_table_last(const struct sluice_completions_table *t);
+
 // sluice_completions_queue_put appends an entry of t, for which there is room.
 static struct sluice_completions_entry *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t)
 {
 	struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(q->tail & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
+	uint32_t was = sluice_completions_table_last(t);
 	e->table = t;
+	e->last = was;
 	q->tail++;
 	return e;
 }
@@ -57,7 +61,7 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 	while (n < wc.len && q->head != q->tail) {
 		struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(q->head & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
 		wc.at[sluice_at((uint64_t)n, (uint64_t)wc.len)] = e->wc;
-		sluice_completions_table_release(e->table);
+		sluice_completions_table_release(e->table, e->last);
 		e->table = NULL;
 		q->head++;
 		n++;
@@ -78,7 +82,7 @@ void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sl
 	for (uint32_t i = q->head; i != q->tail; i++) {
 		struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(i & mask), (uint64_t)q->ring.len)];
 		if (e->table == t) {
-			sluice_completions_table_release(t);
+			sluice_completions_table_release(t, e->last);
 		} else {
 			q->ring.at[sluice_at((uint64_t)(to & mask), (uint64_t)q->ring.len)] = *e;
 			to++;
@@ -159,11 +163,13 @@ int64_t sluice_completions_table_slots(const struct sluice_completions_table *t)
 	return t->messages.len;
 }
 
+static uint32_t sluice_completions_table_taken(const struct sluice_completions_table *t);
+
 // sluice_completions_table_add takes a request and returns its slot, which is the request's until Next
 // has returned it. It reports false if the table is full.
 struct sluice_completions_table_add_result sluice_completions_table_add(struct sluice_completions_table *t, struct sluice_completions_message m)
 {
-	if (t->unfinished + t->held >= t->max) {
+	if (sluice_completions_table_taken(t) >= t->max) {
 		return (struct sluice_completions_table_add_result){0, false};
 	}
 	uint32_t at = t->free;
@@ -203,10 +209,16 @@ static int64_t sluice_completions_table_after(const struct sluice_completions_ta
 	return (int64_t)t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)].next;
 }
 
+// sluice_completions_table_taken is how many places are not free.
+static uint32_t sluice_completions_table_taken(const struct sluice_completions_table *t)
+{
+	return t->unfinished + (uint32_t)t->finished - t->freed;
+}
+
 // sluice_completions_table_room is how many messages Add would take.
 int64_t sluice_completions_table_room(const struct sluice_completions_table *t)
 {
-	return (int64_t)(t->max - (t->unfinished + t->held));
+	return (int64_t)(t->max - sluice_completions_table_taken(t));
 }
 
 static void sluice_completions_table_widen(struct sluice_completions_table *t);
@@ -351,7 +363,8 @@ bool sluice_completions_table_aborted(const struct sluice_completions_table *t)
 
 // sluice_completions_table_next takes the oldest message if it has finished and fills wc with its
 // completion. Messages that succeed and are not signaled it takes without. It
-// reports false if the oldest message has not finished.
+// reports false if the oldest message has not finished. All of them keep their places
+// in the table until Release.
 //
 // byte_len is the length of the message; of one that failed, the bytes that were
 // certainly placed: those of its segments that succeeded before the first that
@@ -393,21 +406,29 @@ bool sluice_completions_table_next(struct sluice_completions_table *t, struct sl
 		if (m->status != SLUICE_IB_WC_SUCCESS) {
 			t->failures++;
 		}
-		t->held++;
 		return true;
 	}
 	return false;
 }
 
-// sluice_completions_table_release gives back the place of a message that Next returned: the application
-// has polled its completion.
-void sluice_completions_table_release(struct sluice_completions_table *t)
+// sluice_completions_table_last counts the messages that Next took, modulo 2^32, the last among them.
+static uint32_t sluice_completions_table_last(const struct sluice_completions_table *t)
 {
-	t->held--;
+	return (uint32_t)t->finished;
+}
+
+// sluice_completions_table_release frees the places of the messages that Next had taken when Last was last: the
+// application has polled the completion that Next then returned. A NIC's driver learns of
+// messages without a completion in the same way, by a later one (libmlx5: sq.tail).
+void sluice_completions_table_release(struct sluice_completions_table *t, uint32_t last)
+{
+	if ((int32_t)(last - t->freed) > 0) {
+		t->freed = last;
+	}
 }
 
 // sluice_completions_table_reset forgets all messages and segments without completions: the queue pair
-// was reset. Completions that Next returned stay to be released.
+// was reset. All places are free.
 void sluice_completions_table_reset(struct sluice_completions_table *t)
 {
 	if (t->unfinished > 0) {
@@ -416,6 +437,7 @@ void sluice_completions_table_reset(struct sluice_completions_table *t)
 		t->unfinished = 0;
 	}
 	t->seg_head = t->seg_tail;
+	t->freed = (uint32_t)t->finished;
 	t->reads = 0;
 	t->outstanding = 0;
 	t->aborted = false;

@@ -1660,6 +1660,12 @@ struct sluice_verbs_sge {
 	uint32_t l_key;
 };
 
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_verbs_sge_slice {
+	struct sluice_verbs_sge *at;
+	int64_t len, cap;
+};
+
 /* Package ib. */
 
 // sluice_ib_access_flags say what may be done with a memory region or through a queue pair
@@ -1783,8 +1789,8 @@ struct sluice_completions_table {
 	uint32_t free; // the slot freed last, or none
 	uint32_t used; // slots that were ever taken
 	uint32_t unfinished;
-	uint32_t held; // finished requests whose completion is not yet polled
-	uint32_t max; // of unfinished and held
+	uint32_t freed; // finished requests whose place is free, modulo 2^32
+	uint32_t max; // of unfinished ones and those finished whose place is not free
 
 	// Of the ring no more is in use than there once were segments with the provider.
 	struct sluice_completions_posted_slice segments;
@@ -1868,12 +1874,6 @@ struct sluice_core_claim_slice {
 
 // sluice_verbs_send_flags qualify a send request (ibv_send_flags).
 typedef uint32_t sluice_verbs_send_flags;
-
-/* Memory of the caller: len elements at at, of cap. */
-struct sluice_verbs_sge_slice {
-	struct sluice_verbs_sge *at;
-	int64_t len, cap;
-};
 
 /* Memory of the caller: len elements at at, of cap. */
 struct sluice_uint8_slice {
@@ -2125,6 +2125,7 @@ struct sluice_completions_clock {
 struct sluice_completions_entry {
 	struct sluice_verbs_wc wc;
 	struct sluice_completions_table *table;
+	uint32_t last; // Table.Last
 };
 
 /* Memory of the caller: len elements at at, of cap. */
@@ -2675,7 +2676,8 @@ bool sluice_completions_table_aborted(const struct sluice_completions_table *t);
 
 // sluice_completions_table_next takes the oldest message if it has finished and fills wc with its
 // completion. Messages that succeed and are not signaled it takes without. It
-// reports false if the oldest message has not finished.
+// reports false if the oldest message has not finished. All of them keep their places
+// in the table until Release.
 //
 // byte_len is the length of the message; of one that failed, the bytes that were
 // certainly placed: those of its segments that succeeded before the first that
@@ -2683,12 +2685,13 @@ bool sluice_completions_table_aborted(const struct sluice_completions_table *t);
 // the segment that completed last.
 bool sluice_completions_table_next(struct sluice_completions_table *t, struct sluice_verbs_wc *wc);
 
-// sluice_completions_table_release gives back the place of a message that Next returned: the application
-// has polled its completion.
-void sluice_completions_table_release(struct sluice_completions_table *t);
+// sluice_completions_table_release frees the places of the messages that Next had taken when Last was last: the
+// application has polled the completion that Next then returned. A NIC's driver learns of
+// messages without a completion in the same way, by a later one (libmlx5: sq.tail).
+void sluice_completions_table_release(struct sluice_completions_table *t, uint32_t last);
 
 // sluice_completions_table_reset forgets all messages and segments without completions: the queue pair
-// was reset. Completions that Next returned stay to be released.
+// was reset. All places are free.
 void sluice_completions_table_reset(struct sluice_completions_table *t);
 
 // sluice_completions_table_unfinished is how many messages Next has yet to take.

@@ -71,12 +71,23 @@ static int sluice_verbs_wrong_inline(const struct sluice_verbs_send_limits *l, s
 	return SLUICE_INVALID;
 }
 
+static int sluice_verbs_too_long(const char *what, int64_t length);
+
 // sluice_verbs_wrong_data says what is wrong with a scatter/gather list.
 static int sluice_verbs_wrong_data(const struct sluice_verbs_send_limits *l, const struct sluice_verbs_send_wr *wr, int64_t length)
 {
-	(void)length;
 	int64_t most = sluice_max(l->cap.max_send_sge, 1);
 	if (wr->sgl.len > most) {
+		return SLUICE_INVALID;
+	}
+	return sluice_verbs_too_long("a message", length);
+}
+
+// sluice_verbs_too_long says that data are longer than a message can be.
+static int sluice_verbs_too_long(const char *what, int64_t length)
+{
+	(void)what;
+	if (length >= 4294967295) {
 		return SLUICE_INVALID;
 	}
 	return SLUICE_INVALID;
@@ -122,16 +133,22 @@ static int sluice_verbs_check_handle(const struct sluice_verbs_send_wr *wr)
 	return 0;
 }
 
+static int64_t sluice_verbs_length_of(struct sluice_verbs_sge_slice sgl);
+
 // sluice_verbs_send_wr_length is the bytes of the request's message.
 static int64_t sluice_verbs_send_wr_length(const struct sluice_verbs_send_wr *wr)
 {
 	if ((wr->flags & SLUICE_VERBS_SEND_INLINE) != 0) {
 		return wr->inline_.len;
 	}
+	return sluice_verbs_length_of(wr->sgl);
+}
+
+static int64_t sluice_verbs_length_of(struct sluice_verbs_sge_slice sgl)
+{
 	int64_t n = 0;
-	for (int64_t i = 0; i < wr->sgl.len; i++) {
-		struct sluice_verbs_sge s = wr->sgl.at[i];
-		n += (int64_t)s.length;
+	for (int64_t i = 0; i < sgl.len; i++) {
+		n += (int64_t)sgl.at[i].length;
 	}
 	return n;
 }

@@ -47,6 +47,7 @@ type pair struct {
 	last     units.Time // when the newest segment was posted
 	lastSize units.Bytes
 	failed   bool
+	quiet    int // requests that ended without a completion, after the last that gave one
 	sends    completions.Queue
 }
 
@@ -251,7 +252,7 @@ func (m *model) finish(p *pair) {
 		if wc.Status == ib.WCSuccess && (!r.signaled || !r.whole || wc.ByteLen != r.length) || wc.Status != ib.WCSuccess && !p.failed {
 			m.Fatalf("%+v of %+v, failed %v", wc, r, p.failed)
 		}
-		p.requests = p.requests[1:]
+		p.requests, p.quiet = p.requests[1:], 0
 	}
 	var wc [16]verbs.WC
 	for p.sends.Pop(wc[:]) > 0 {
@@ -264,6 +265,7 @@ func (m *model) silent(p *pair, r *request) {
 		m.Fatalf("%+v ended without a completion", r)
 	}
 	p.requests = p.requests[1:]
+	p.quiet++
 }
 
 // checkSums checks that all time and all segments are accounted for.
@@ -348,7 +350,7 @@ func TestCoreAgainstAModel(t *testing.T) {
 			for len(p.requests) > 0 {
 				m.silent(p, p.requests[0])
 			}
-			if out, flight := p.Outstanding(), p.InFlight(); out != 0 || flight != 0 || p.Room() != 8 {
+			if out, flight := p.Outstanding(), p.InFlight(); out != 0 || flight != 0 || p.Room() != 8-p.quiet {
 				t.Errorf("queue pair %d: %v in %d segments outstanding, room for %d", i, out, flight, p.Room())
 			}
 		}

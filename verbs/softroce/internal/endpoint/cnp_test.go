@@ -67,8 +67,9 @@ func TestNotificationsAreRateLimited(t *testing.T) {
 	w.mark = 1
 	start := w.now
 	for range 100 {
-		a.post(x, verbs.SendWR{Opcode: ib.WRRDMAWrite})
+		a.post(x, verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled})
 		w.run(11 * units.Microsecond)
+		a.poll()
 	}
 	took := w.now - start
 	if n, most := b.e.Counters.CNPsSent, uint64(took/cnpInterval)+1; n < most/2 || n > most {

@@ -39,6 +39,13 @@ type completion struct {
 	of      *incarnation
 	noticed noticed
 	told    bool // there is a report of it
+	places  places
+}
+
+// places are those of a send queue that polling a completion frees.
+type places struct {
+	frees bool   // false of a receive
+	upTo  uint32 // the count of the request after
 }
 
 // noticed is what marks, and the peer, say of a request.
@@ -53,6 +60,8 @@ type noticed struct {
 type incarnation struct {
 	completed bool // something; the writer's
 	ended     atomic.Bool
+	// freed is the count of the oldest request that keeps its place in the send queue.
+	freed atomic.Uint32
 }
 
 type polled struct {
@@ -130,6 +139,9 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	for i := range n {
 		from := &c.ring[(head+i)&c.mask]
 		wc[i] = from.wc
+		if from.places.frees {
+			from.of.freed.Store(from.places.upTo)
+		}
 		if from.told || from.noticed != (noticed{}) {
 			p := polled{from.wc.WRID, from.wc.QPN, from.noticed, -1}
 			if from.told {
@@ -220,9 +232,9 @@ func (c *CQ) Close() error {
 	return nil
 }
 
-// push adds a completion, with a report or nil, and reports whether there was room. If
+// push adds a completion, with the places that it frees and a report or nil, and reports whether there was room. If
 // there was none, the queue has overrun and the completion is lost.
-func (c *CQ) push(wc *verbs.WC, of *incarnation, n noticed, r *Report, solicited bool) bool {
+func (c *CQ) push(wc *verbs.WC, of *incarnation, p places, n noticed, r *Report, solicited bool) bool {
 	if c.overrun.Load() {
 		return false
 	}
@@ -233,7 +245,7 @@ func (c *CQ) push(wc *verbs.WC, of *incarnation, n noticed, r *Report, solicited
 		return false
 	}
 	to := &c.ring[tail&c.mask]
-	to.wc, to.of, to.noticed = *wc, of, n
+	to.wc, to.of, to.places, to.noticed = *wc, of, p, n
 	if to.told = r != nil; to.told {
 		c.reports[tail&c.mask] = *r
 	}
@@ -249,8 +261,8 @@ func (c *CQ) push(wc *verbs.WC, of *incarnation, n noticed, r *Report, solicited
 // complete adds a completion of q to cq, one of its queues. A queue pair whose
 // completion is lost can't go on: the application would not learn what it has done
 // (IBA 11.6.3.1).
-func (q *QP) complete(cq *CQ, wc *verbs.WC, n noticed, r *Report, solicited bool) {
-	if !cq.push(wc, q.incarnation, n, r, solicited) && !q.overrun {
+func (q *QP) complete(cq *CQ, wc *verbs.WC, p places, n noticed, r *Report, solicited bool) {
+	if !cq.push(wc, q.incarnation, p, n, r, solicited) && !q.overrun {
 		q.overrun = true
 		q.e.overrun = append(q.e.overrun, q)
 	}

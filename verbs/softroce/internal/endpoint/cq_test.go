@@ -38,7 +38,7 @@ func TestCQ(t *testing.T) {
 				id++
 				used++
 				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
-				if !c.push(&wc, qps[wc.QPN].incarnation, noticed{ecn: id%2 == 0}, nil, false) {
+				if !c.push(&wc, qps[wc.QPN].incarnation, places{}, noticed{ecn: id%2 == 0}, nil, false) {
 					t.Fatalf("the queue is full at %d", used)
 				}
 				want = append(want, wc)
@@ -78,7 +78,7 @@ func TestCompletionsThatMovedGo(t *testing.T) {
 	var qps [2]*QP
 	for i := range qps {
 		qps[i] = &QP{init: QPInit{SendCQ: c, RecvCQ: c}, incarnation: new(incarnation)}
-		c.push(&verbs.WC{WRID: uint64(i)}, qps[i].incarnation, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: uint64(i)}, qps[i].incarnation, places{}, noticed{}, nil, false)
 	}
 	qps[1].endIncarnation()
 	if n, err := c.Poll(nil); n != 0 || err != nil {
@@ -130,8 +130,8 @@ func TestCQPolledWhileQueuePairsEnd(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		c.push(&verbs.WC{WRID: i, QPN: 1}, stays, noticed{}, nil, false)
-		c.push(&verbs.WC{WRID: i, QPN: 2}, goes.incarnation, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: i, QPN: 1}, stays, places{}, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: i, QPN: 2}, goes.incarnation, places{}, noticed{}, nil, false)
 		if i++; i%7 == 0 {
 			goes.endIncarnation()
 		}
@@ -148,7 +148,7 @@ func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
 	for i := range qps {
 		qps[i] = w.newQP(h, ib.RC, nil)
 	}
-	h.cq.push(&verbs.WC{WRID: 1, QPN: 1}, new(incarnation), noticed{}, nil, false)
+	h.cq.push(&verbs.WC{WRID: 1, QPN: 1}, new(incarnation), places{}, noticed{}, nil, false)
 	next := 0
 	if allocs := testing.AllocsPerRun(n-2, func() {
 		qps[next].endIncarnation()

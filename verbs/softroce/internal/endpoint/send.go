@@ -12,14 +12,15 @@ import (
 
 // sendQueue is the requests of a queue pair, oldest first, by running count:
 // freed <= fed <= posted. The transport gets them from fed on, long READs in
-// parts.
+// parts. A place is free once the program has polled a completion of its request or of
+// a later one, as with a NIC's driver (libmlx5: sq.tail).
 type sendQueue struct {
 	wqes   []wqe // by count
 	mask   uint32
 	depth  uint32
 	posted uint32
 	fed    uint32
-	freed  uint32
+	freed  uint32 // as post last saw it
 
 	offset   uint32 // how far the request at fed has been handed over
 	readPart uint32 // bytes of a READ that the transport gets at a time
@@ -107,7 +108,9 @@ func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR) (int, error) {
 func (q *QP) post(wr *verbs.SendWR, limits *verbs.SendLimits) error {
 	s := &q.sq
 	if s.posted-s.freed == s.depth {
-		return verbs.Errorf("post_send", q.object(), verbs.ErrQueueFull, "the send queue holds %d requests", s.depth)
+		if s.freed = q.incarnation.freed.Load(); s.posted-s.freed == s.depth {
+			return verbs.Errorf("post_send", q.object(), verbs.ErrQueueFull, "the send queue holds %d requests; polling a completion frees its place and those before it", s.depth)
+		}
 	}
 	if err := verbs.CheckSend(limits, wr); err != nil {
 		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v", err)
@@ -177,10 +180,10 @@ func (e *Endpoint) reap(q *QP) {
 	if q.rc.State() == ib.Err {
 		for ; s.fed != s.posted; s.fed++ { // what the transport has not got
 			if w := s.at(s.fed); !w.failed {
-				q.completeSend(w, ib.WCWRFlushErr, noticed{})
+				q.completeSend(s.fed, ib.WCWRFlushErr, noticed{})
 			}
 		}
-		s.freed, s.offset = s.fed, 0
+		s.offset = 0
 		var r rc.RecvCompletion
 		for q.rc.PollRecv(&r) {
 			e.received(q, &r, nil)
@@ -207,21 +210,18 @@ func (q *QP) reapSends() {
 		w.failed = c.Status != ib.WCSuccess
 		var n noticed
 		q.turnaround.answered(&n, c.PSN)
-		q.completeSend(w, c.Status, n)
-	}
-	if n := uint32(q.rc.SendQueued()); n > 0 {
-		s.freed = s.part(s.handed - n).wr
-	} else {
-		s.freed = s.fed
+		q.completeSend(count, c.Status, n)
 	}
 }
 
-// completeSend completes a request, of which n and the queue pair's marks are noticed.
-func (q *QP) completeSend(w *wqe, status ib.WCStatus, n noticed) {
+// completeSend completes the request of a count, of which n and the queue pair's marks are
+// noticed.
+func (q *QP) completeSend(count uint32, status ib.WCStatus, n noticed) {
+	w := q.sq.at(count)
 	n.ecn, n.ein = q.congestion.marked, q.congestion.ein
 	q.complete(q.init.SendCQ, &verbs.WC{
 		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
-	}, n, q.lastReport(), false)
+	}, places{true, count + 1}, n, q.lastReport(), false)
 	q.congestion.marked, q.congestion.ein = false, false
 }
 
@@ -249,5 +249,5 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 		wc.SrcQP = in.SrcQP
 		n.ecn = e.marked
 	}
-	q.complete(q.init.RecvCQ, &wc, n, nil, r.Solicited)
+	q.complete(q.init.RecvCQ, &wc, places{}, n, nil, r.Solicited)
 }

@@ -237,7 +237,7 @@ func TestStatuses(t *testing.T) {
 			if got := statuses(a.poll()); !slices.Equal(got, []ib.WCStatus{ib.WCWRFlushErr}) {
 				t.Errorf("a later receive completed as %v", got)
 			}
-			if e.l.x.sq.posted != e.l.x.sq.freed {
+			if e.l.x.sq.posted != e.l.x.incarnation.freed.Load() {
 				t.Error("the send queue is not empty")
 			}
 		})
