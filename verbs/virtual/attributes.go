@@ -121,7 +121,7 @@ const (
 	linkDisabled = 3             // IBV_PORT_PHYS_STATE_DISABLED
 	portCapFlags = 1<<16 | 1<<26 // CM and IP-based GIDs, as RoCE has them
 	grhRequired  = 1             // IBV_QPF_GRH_REQUIRED
-	maxPortMsg   = 0x4000_0000   // as mlx5 reports
+	maxPortMsg   = mlx5.MaxMessage
 )
 
 func (c *context) queryPort(m *uverbs.Message) guest.Reply {

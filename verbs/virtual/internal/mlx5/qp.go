@@ -290,8 +290,8 @@ func (q *QP) onSent(c *CQ, wc *verbs.WC, x *entry) {
 		return
 	}
 	status := wc.Status
-	if w.refused && status != ib.WCWRFlushErr {
-		status = ib.WCLocQPOpErr
+	if w.refused != ib.WCSuccess && status != ib.WCWRFlushErr {
+		status = w.refused
 	}
 	x.opcode, x.syndrome, x.vendor = connectx.CQEReqErr, connectx.Syndrome(status), uint8(wc.VendorErr)
 	c.add(x, nil)

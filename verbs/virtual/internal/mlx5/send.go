@@ -23,8 +23,8 @@ type sendRing struct {
 // sent is what is kept of a WQE until it completes.
 type sent struct {
 	opcode    uint8
-	refused   bool // it can't be carried out
-	scattered bool // what comes back goes into the CQE
+	refused   ib.WCStatus // why it can't be carried out, or WCSuccess
+	scattered bool        // what comes back goes into the CQE
 }
 
 func (s *sendRing) init(id uint64, blocks int) {
@@ -150,9 +150,14 @@ func (q *QP) postBatch(n int, more bool) {
 			err = q.complete(r, b, counter)
 		}
 		w := s.at(counter)
-		w.opcode, w.refused = b[3], err != nil
-		if err != nil {
-			bad = true
+		w.opcode, w.refused = b[3], ib.WCSuccess
+		switch {
+		case err != nil:
+			w.refused = ib.WCLocQPOpErr
+		case r.wr.Length() > MaxMessage:
+			w.refused = ib.WCLocLenErr
+		}
+		if bad = w.refused != ib.WCSuccess; bad {
 			break
 		}
 		q.scatterSent(r, counter)
@@ -181,7 +186,7 @@ func (q *QP) postBatch(n int, more bool) {
 	case errors.Is(err, verbs.ErrQueueFull):
 		s.held = true
 	default: // the next one asks for what the queue pair does not do
-		s.at(s.next).refused = true
+		s.at(s.next).refused = ib.WCLocQPOpErr
 		q.refuse(int(e.blocks[taken]))
 	}
 }
@@ -216,17 +221,22 @@ func (q *QP) complete(r *request, b []byte, counter uint16) (err error) {
 	return nil
 }
 
+// MaxMessage is the bytes of the longest message, which the port states (max_msg_sz). libmlx5
+// does not look at the length as it posts; the NIC ends a longer one with a local length
+// error (IBA 11.6.2).
+const MaxMessage = 1 << 30
+
 // noKey is the key of no region.
 const noKey = 0
 
-// refuse ends the WQE at next, of some blocks, with LOCAL_QP_OP_ERR, after those before it,
-// and brings the queue pair to ERR. A connection gets a request that fails in its turn;
+// refuse ends the WQE at next, of some blocks, with the error for which it was refused, after
+// those before it, and brings the queue pair to ERR. A connection gets a request that fails in its turn;
 // its completion says then what it was.
 func (q *QP) refuse(blocks int) {
 	e, s := q.e, &q.send
 	x := entry{
 		opcode: connectx.CQEReqErr, wqeOpcode: s.at(s.next).opcode, qpn: q.num, userIndex: q.cfg.UserIndex, counter: s.next,
-		syndrome: connectx.Syndrome(ib.WCLocQPOpErr),
+		syndrome: connectx.Syndrome(s.at(s.next).refused),
 	}
 	if q.cfg.Type != ib.UD {
 		e.poison[0] = verbs.SGE{Length: 1, LKey: noKey}

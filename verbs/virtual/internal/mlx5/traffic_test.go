@@ -353,6 +353,12 @@ func TestErrors(t *testing.T) {
 			{name: "inline beyond the WQE", w: wr{opcode: connectx.OpSend, inline: []byte("x")}, edit: func(b []byte) { b[18] = 1 }, want: 0x02},
 			{name: "inline READ", w: wr{opcode: connectx.OpRead, raddr: b, rkey: mb.RKey(), inline: []byte("x"), sgl: []verbs.SGE{sge(ma, a, 1)}}, want: 0x02},
 			{name: "atomic of 4 bytes", w: wr{opcode: connectx.OpAtomicFA, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 4)}}, want: 0x02},
+			// One below and at the longest message, which the region does not have; one above.
+			{name: "below the longest message", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 0x3fffffff)}}, want: 0x04},
+			{name: "the longest message", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 0x40000000)}}, want: 0x04},
+			{name: "a message too long", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 0x40000001)}}, want: 0x01},
+			{name: "a READ too long", w: wr{opcode: connectx.OpRead, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 0x40000001)}}, want: 0x01},
+			{name: "a SEND too long, in pieces", w: wr{opcode: connectx.OpSend, sgl: []verbs.SGE{sge(ma, a, 0x40000000), sge(ma, a, 1)}}, want: 0x01},
 			{name: "pieces", w: wr{opcode: connectx.OpSend, sgl: slices.Repeat([]verbs.SGE{sge(ma, a, 1)}, 17)}, want: 0x02},
 		}
 		for _, c := range cases {
