@@ -50,8 +50,12 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if !ok1 || !ok2 || send.dev != d || recv.dev != d || send.gone || recv.gone {
 		return bad(verbs.ErrInvalid, "give a send and a receive CQ of this device")
 	}
-	if a.Cap.MaxInlineData > d.nic.Config().MaxInline {
-		return bad(verbs.ErrInvalid, "%d bytes of inline data are more than the device's %d", a.Cap.MaxInlineData, d.nic.Config().MaxInline)
+	most := d.Attr()
+	switch c := &a.Cap; {
+	case c.MaxSendSGE < 0 || c.MaxSendSGE > most.MaxSGE || c.MaxRecvSGE < 0 || c.MaxRecvSGE > most.MaxSGE:
+		return bad(verbs.ErrInvalid, "%d and %d pieces a request: 0 to %d", c.MaxSendSGE, c.MaxRecvSGE, most.MaxSGE)
+	case c.MaxInlineData < 0 || c.MaxInlineData > most.MaxInlineData:
+		return bad(verbs.ErrInvalid, "%d bytes of inline data: 0 to %d", c.MaxInlineData, most.MaxInlineData)
 	}
 	cfg := nicmodel.QPConfig{
 		Type: a.Type, PD: p.num, SendCQ: send.num, RecvCQ: recv.num,
@@ -168,6 +172,9 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		if q.init.Type != ib.RC { // nothing is answered
 			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = 0, 0, 0, 0
 		}
+		if most := nic.Config().MaxRdAtomic; int(a.MaxRdAtomic) > most {
+			return bad(verbs.ErrInvalid, "%d outstanding reads and atomics: 0 to %d", a.MaxRdAtomic, most)
+		}
 		err := nic.ReadyToSend(q.num, rc.SendConfig{
 			InitialPSN: units.MakePSN(a.SQPSN), Timeout: a.Timeout, RetryCount: a.RetryCnt, RNRRetry: a.RNRRetry,
 			MaxRdAtomic: int(a.MaxRdAtomic), AckReqEvery: q.everyAck,
@@ -202,6 +209,9 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	}
 	if err := a.AV.CheckSinglePort(); err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if most := d.nic.Config().MaxRdAtomic; q.init.Type == ib.RC && int(a.MaxDestRdAtomic) > most {
+		return bad(verbs.ErrInvalid, "%d responder resources: 0 to %d", a.MaxDestRdAtomic, most)
 	}
 	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
 	q.everyAck = 0
@@ -517,6 +527,12 @@ type SRQ struct {
 func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	if p.gone {
 		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	switch most := p.dev.Attr(); {
+	case a.MaxWR < 1 || a.MaxWR > most.MaxSRQWR:
+		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "a queue of %d receives: 1 to %d", a.MaxWR, most.MaxSRQWR)
+	case a.MaxSGE < 0 || a.MaxSGE > most.MaxSGE:
+		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "%d pieces a receive: 0 to %d", a.MaxSGE, most.MaxSGE)
 	}
 	s, err := p.dev.nic.CreateSRQ(a.MaxWR, max(a.MaxSGE, 1))
 	if err != nil {

@@ -94,6 +94,9 @@ type writer struct {
 }
 
 func (r *rig) writer() (*writer, error) {
+	if r.KeepsCompletions {
+		return nil, verbs.ErrNotSupported // the kernel's soft-RoCE frees places as requests end
+	}
 	w := &writer{rig: r, wr: verbs.SendWR{Opcode: ib.WRRDMAWrite}}
 	var err error
 	if w.q, w.peer, err = r.connected(func(init *verbs.QPInitAttr, _ *verbs.RCParams) { init.Cap.MaxSendWR = 16 }); err != nil {

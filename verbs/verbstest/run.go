@@ -21,6 +21,7 @@ type Ends struct {
 	GIDA, GIDB int
 	// KeepsCompletions says that completions of A stay in their queue when the queue pair is
 	// destroyed or reset: rdma-core's provider for the kernel's soft-RoCE leaves them there.
+	// It frees the places of a send queue without a poll, too.
 	KeepsCompletions bool
 }
 
@@ -38,7 +39,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, stateTests, eventTests, memoryTests, windowTests, placeTests} {
+	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, stateTests, eventTests, memoryTests, windowTests, placeTests, limitTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}

@@ -35,11 +35,20 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (*RecvQueue, error) {
 	if p.gone {
 		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
 	}
+	switch {
+	case a.MaxWR < 1 || a.MaxWR > MaxQPWR:
+		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrInvalid, "a queue of %d receives: 1 to %d", a.MaxWR, MaxQPWR)
+	case a.MaxSGE < 0 || a.MaxSGE > MaxSGE:
+		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrInvalid, "%d pieces a receive: 0 to %d", a.MaxSGE, MaxSGE)
+	case p.e.srqs >= MaxSRQ:
+		return nil, p.e.full("create_srq", "shared receive queues", MaxSRQ)
+	}
 	r, err := p.recvQueue("srq of "+p.e.cfg.Name, a.MaxWR, a.MaxSGE)
 	if err != nil {
 		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
+	p.e.srqs++
 	return r, nil
 }
 
@@ -138,5 +147,6 @@ func (r *RecvQueue) Close() error {
 	}
 	r.gone = true
 	r.pd.users--
+	r.e.srqs--
 	return nil
 }
