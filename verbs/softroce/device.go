@@ -205,8 +205,8 @@ func (d *device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{
 		NodeGUID: guid, FirmwareVersion: "soft",
 		MaxQP: d.opt.maxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
-		MaxCQ: 1 << 20, MaxCQE: endpoint.MaxCQE, MaxMR: 1 << 24, MaxMRSize: 1 << 46, MaxPD: 1 << 20,
-		MaxSRQ: 1 << 16, MaxSRQWR: endpoint.MaxQPWR,
+		MaxCQ: endpoint.MaxCQ, MaxCQE: endpoint.MaxCQE, MaxMR: endpoint.MaxMR, MaxMRSize: endpoint.MaxMRSize, MaxPD: endpoint.MaxPD,
+		MaxSRQ: endpoint.MaxSRQ, MaxSRQWR: endpoint.MaxQPWR,
 		MaxQPRdAtom: endpoint.MaxRdAtomic, MaxQPInitRdAtom: endpoint.MaxRdAtomic, MaxInlineData: endpoint.MaxInline,
 		PhysPorts: 1, Atomics: true, CoreClockHz: 1e9, ClockBits: 63,
 	}

@@ -25,7 +25,11 @@ func (d *device) AllocPD() (verbs.PD, error) {
 	if err := d.unusable("alloc_pd"); err != nil {
 		return nil, err
 	}
-	return &domain{dev: d, core: d.core.AllocPD()}, nil
+	core, err := d.core.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	return &domain{dev: d, core: core}, nil
 }
 
 // Close implements verbs.PD.

@@ -84,8 +84,11 @@ func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
 	if cqe < 1 || cqe > MaxCQE {
 		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions, expected 1 to %d", cqe, MaxCQE)
 	}
+	if e.cqs >= MaxCQ {
+		return nil, e.full("create_cq", "completion queues", MaxCQ)
+	}
 	size := uint64(1) << bits.Len(uint(cqe-1))
-	e.objects++
+	e.cqs++
 	c := &CQ{e: e, cap: size, ring: make([]completion, size), mask: size - 1, notify: notify}
 	if e.cfg.Collect.any() {
 		c.reports = make([]Report, size)
@@ -228,7 +231,7 @@ func (c *CQ) Close() error {
 	}
 	c.gone = true
 	c.armed.Store(notArmed)
-	c.e.objects--
+	c.e.cqs--
 	return nil
 }
 

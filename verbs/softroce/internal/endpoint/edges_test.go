@@ -227,7 +227,7 @@ func TestNumbersComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.pd = h.e.AllocPD()
+	h.pd = newPD(h.e)
 	if h.cq, err = h.e.CreateCQ(16, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,11 @@ const (
 	MaxRdAtomic = 128
 	MaxInline   = 1024
 	MaxCQE      = 1 << 20
+	MaxCQ       = 1 << 20
+	MaxPD       = 1 << 20
+	MaxMR       = 1 << 24
+	MaxMRSize   = 1 << 46
+	MaxSRQ      = 1 << 16
 
 	// MaxPacket is the most bytes from the Base Transport Header to the ICRC.
 	MaxPacket = 4096 + roce.MaxHeaderBytes + roce.ICRCBytes
@@ -69,14 +74,14 @@ type Event struct {
 
 // Endpoint is a device.
 type Endpoint struct {
-	cfg     Config
-	qps     table[QP]
-	origin  units.LongTime // of all instants, on the device's counter
-	regions table[MR]
-	windows table[MW] // by the upper 24 bits of their keys
-	objects int       // protection domains, completion queues
-	gsi     gsi
-	users   []int // of the GID table's places: queue pairs and address handles
+	cfg            Config
+	qps            table[QP]
+	origin         units.LongTime // of all instants, on the device's counter
+	regions        table[MR]
+	windows        table[MW] // by the upper 24 bits of their keys
+	pds, cqs, srqs int
+	gsi            gsi
+	users          []int // of the GID table's places: queue pairs and address handles
 
 	ready  readyList
 	timers timerHeap
@@ -121,7 +126,7 @@ func New(cfg Config) (*Endpoint, error) {
 }
 
 // Objects counts the protection domains and completion queues that exist.
-func (e *Endpoint) Objects() int { return e.objects }
+func (e *Endpoint) Objects() int { return e.pds + e.cqs }
 
 // random draws 64 bits.
 func (e *Endpoint) random() (uint64, error) {

@@ -15,9 +15,17 @@ type PD struct {
 }
 
 // AllocPD makes a protection domain.
-func (e *Endpoint) AllocPD() *PD {
-	e.objects++
-	return &PD{e: e}
+func (e *Endpoint) AllocPD() (*PD, error) {
+	if e.pds >= MaxPD {
+		return nil, e.full("alloc_pd", "protection domains", MaxPD)
+	}
+	e.pds++
+	return &PD{e: e}, nil
+}
+
+// full says that the device has as many objects of a kind as it states.
+func (e *Endpoint) full(op, what string, most int) error {
+	return verbs.Errorf(op, e.cfg.Name, verbs.ErrBusy, "the device has %d %s and takes no more", most, what)
 }
 
 // Close frees the protection domain.
@@ -29,7 +37,7 @@ func (p *PD) Close() error {
 		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrBusy, "%d regions, queue pairs, SRQs and address handles made from it still exist", p.users)
 	}
 	p.gone = true
-	p.e.objects--
+	p.e.pds--
 	return nil
 }
 
@@ -79,6 +87,10 @@ func (p *PD) newRegion(size uint64, access ib.AccessFlags) (*MR, error) {
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
 	case size == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
+	case size > MaxMRSize:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "a region of %d bytes: up to %d", size, uint64(MaxMRSize))
+	case e.regions.n >= MaxMR:
+		return nil, e.full("reg_mr", "memory regions", MaxMR)
 	}
 	if err := e.checkAccess("reg_mr", access); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestStatuses(t *testing.T) {
 		e.l.b.recv(e.l.y, verbs.RecvWR{SGL: s})
 	}
 	other := func(e *env) *MR { // of the peer, in another protection domain
-		m, err := e.l.b.e.AllocPD().RegMR(make([]byte, n), allAccess)
+		m, err := newPD(e.l.b.e).RegMR(make([]byte, n), allAccess)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -253,7 +253,7 @@ func TestAddressHandles(t *testing.T) {
 	peer := w.newQP(b, ib.RC, nil)
 	w.connect(connected, peer, a, b, verbs.DefaultRC(), 0)
 	av := verbs.AddressVector{GID: b.addr.Addr()}
-	other := a.e.AllocPD()
+	other := newPD(a.e)
 	handle := func(p *PD) *AH {
 		ah, err := p.CreateAH(av)
 		if err != nil {

@@ -125,7 +125,7 @@ func (w *world) add(addr netip.Addr) *host {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h.pd = h.e.AllocPD()
+	h.pd = newPD(h.e)
 	if h.cq, err = h.e.CreateCQ(1<<12, func() { h.fired++ }); err != nil {
 		w.t.Fatal(err)
 	}
