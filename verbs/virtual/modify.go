@@ -111,7 +111,7 @@ func (d *Device) attributes(req *uverbs.ModifyQPReq) (verbs.QPAttr, syscall.Errn
 	switch {
 	case has(uverbs.QPPort) && req.PortNum != 1, has(uverbs.QPPKeyIndex) && req.PKeyIndex != 0,
 		has(uverbs.QPPathMTU) && mtuOf(req.PathMTU) == 0,
-		has(uverbs.QPMaxQPRdAtomic) && int(req.MaxRdAtomic) > d.attr.MaxQPInitRdAtom, has(uverbs.QPMaxDestRdAtomic) && int(req.MaxDestRdAtomic) > d.attr.MaxQPRdAtom,
+		has(uverbs.QPMaxQPRdAtomic) && int(req.MaxRdAtomic) > min(d.model.maxRdAtom, d.attr.MaxQPInitRdAtom), has(uverbs.QPMaxDestRdAtomic) && int(req.MaxDestRdAtomic) > min(d.model.maxRdAtom, d.attr.MaxQPRdAtom),
 		has(uverbs.QPAV) && (req.Dest.IsGlobal == 0 || req.Dest.PortNum != 1),
 		has(uverbs.QPPathMigState) && req.PathMigState > 2, has(uverbs.QPAltPath):
 		return verbs.QPAttr{}, syscall.EINVAL
