@@ -86,7 +86,7 @@ func (d *Device) rings(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) sysc
 		return syscall.EINVAL
 	case r.RQWQECount > 0 && (r.RQWQEShift < smallestShift || r.RQWQEShift > largestShift):
 		return syscall.EINVAL
-	case req.MaxSendWR > uint32(d.attr.MaxQPWR), req.MaxRecvWR > uint32(d.attr.MaxQPWR), req.MaxSendSGE > uint32(d.attr.MaxSGE), req.MaxRecvSGE > uint32(d.attr.MaxSGE):
+	case req.MaxSendWR > smaller(d.model.maxQPWR, d.attr.MaxQPWR), req.MaxRecvWR > smaller(d.model.maxQPWR, d.attr.MaxQPWR), req.MaxSendSGE > smaller(d.model.maxSGE, d.attr.MaxSGE), req.MaxRecvSGE > smaller(d.model.maxSGE, d.attr.MaxSGE):
 		return syscall.EINVAL
 	}
 	return 0

@@ -68,7 +68,7 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 	switch {
 	case errno != 0:
 		return failed(errno)
-	case req.MaxWR >= 1<<logRing, req.MaxSGE > uint32(d.attr.MaxSGE), ring.Reserved0 != 0, ring.Reserved1 != 0:
+	case req.MaxWR > smaller(d.model.maxSRQWR, d.attr.MaxSRQWR), req.MaxSGE > uint32(d.attr.MaxSGE), ring.Reserved0 != 0, ring.Reserved1 != 0:
 		return failed(syscall.EINVAL)
 	case ring.Flags != 0: // signatures
 		return failed(syscall.EINVAL)
