@@ -38,6 +38,10 @@ type measurement struct {
 	ruling     ruling     // at the warm-up
 	received   []received // likewise, by host
 	nics       []nicLook  // those that the scenario inspects
+	// At the end of the run: PFC's deadlocks, and flows that have not ended.
+	circles    []fabric.Circle
+	stuck      []fabric.PausedQueue
+	unfinished *results.Unfinished
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable
@@ -512,6 +516,8 @@ func (m *measurement) finish() {
 			l.rtt.Merge(l.trips[1+i].rtt)
 		}
 	})
+	m.circles, m.stuck = m.sim.net.Deadlocks()
+	m.unfinished = m.leftOver()
 	for _, f := range m.sim.active {
 		m.settle(f)
 		m.record(f, m.sim.end, false)

@@ -97,6 +97,8 @@ func (m *measurement) rules(out *results.System) {
 	var outside results.Outside
 	outside.Link, outside.Busy = m.busiest(out.LinkUse)
 	m.receivers(&outside)
+	out.Trouble = m.trouble()
+	outside.Trouble = &out.Trouble
 	r.Explain(outside)
 }
 

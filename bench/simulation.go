@@ -216,7 +216,7 @@ func (s *simulation) run() error {
 	if s.measure != nil {
 		s.measure.finish()
 	}
-	return s.err
+	return s.withDeadlock(s.err)
 }
 
 // mayTurn reports whether what ends the run, or what hosts of a workload do together, may

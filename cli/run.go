@@ -73,7 +73,7 @@ does if the disk is full.`,
 			if c.Flags().Changed("seeds") {
 				return f.runSeeds(c, names)
 			}
-			r := runner{runFlags: f, doc: results.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
+			r := runner{runFlags: f, doc: results.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout(), warnings: c.ErrOrStderr()}
 			r.options.Workers = f.workers
 			if c.Flags().Changed("seed") {
 				r.options.Seed = &r.seed
@@ -229,6 +229,7 @@ type runner struct {
 	doc      *results.Document
 	table    io.Writer
 	stdout   io.Writer
+	warnings io.Writer
 	progress *progressLine
 	series   *results.SeriesLog // nil if none is wanted
 }
@@ -256,6 +257,7 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	defer outputs.abort() // what is not written by then
 
 	r.writeTo(&outputs, filter)
+	warn(r.warnings, scenarios...)
 	failed := r.all(scenarios)
 	r.doc.Interrupted = errors.As(failed, new(interruption))
 	if errors.As(failed, new(usageError)) && len(r.doc.Results) == 0 {
@@ -270,6 +272,15 @@ func (r *runner) run(ctx context.Context, names []string) error {
 		}
 	}
 	return r.failedPrograms()
+}
+
+// warn prints what scenarios ask for that makes figures mislead.
+func warn(w io.Writer, scenarios ...*scenario.Scenario) {
+	for _, s := range scenarios {
+		for _, line := range s.Warnings() {
+			_, _ = fmt.Fprintln(w, "warning: "+line) // the run does not depend on it
+		}
+	}
 }
 
 // failedPrograms says which programs of hosts did not end well.

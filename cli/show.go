@@ -21,6 +21,7 @@ func newShow() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			warn(c.ErrOrStderr(), s)
 			text, err := scenario.Source(args[0])
 			if full || len(sets) > 0 {
 				text, err = s.YAML()

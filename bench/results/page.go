@@ -288,6 +288,9 @@ func (r *Result) facts() []report.Fact {
 	for _, s := range r.Systems {
 		add("engine in", "%s: %s", s.Name, s.place())
 	}
+	for _, w := range r.Warnings {
+		add("warning", "%s", w)
+	}
 	for _, line := range r.rulingLines() {
 		add("what ruled", "%s", line)
 	}

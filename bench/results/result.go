@@ -26,6 +26,9 @@ type Result struct {
 	// Ties are groups of systems that gave the same figures, to the last digit.
 	Ties [][]string `json:"ties,omitempty"`
 
+	// Warnings are what the scenario asks for that makes figures mislead.
+	Warnings []string `json:"warnings,omitempty"`
+
 	// Misses are the scenario's expectations that were not met; see Misses.
 	Misses []Miss `json:"misses,omitempty"`
 }
@@ -43,6 +46,7 @@ type System struct {
 	Network
 	Clocks
 	Ruling
+	Trouble
 
 	// Labels are the same figures for the flows of each label, in the order in
 	// which the scenario first names them.

@@ -56,10 +56,20 @@ type Outside struct {
 	// DropsAt is the host whose NIC dropped most packets for want of room, and Drops how many.
 	DropsAt string
 	Drops   uint64
+	// Trouble comes before all else.
+	Trouble *Trouble
 }
 
 // Explain sets RuledBy from the other figures and from what was outside.
-func (r *Ruling) Explain(o Outside) { r.RuledBy = r.ruledBy(&o) }
+func (r *Ruling) Explain(o Outside) {
+	if o.Trouble != nil {
+		if s := o.Trouble.rules(); s != "" {
+			r.RuledBy = s + "; " + r.engineDid()
+			return
+		}
+	}
+	r.RuledBy = r.ruledBy(&o)
+}
 
 // ruledBy says what ruled, in the words of a line under the table; nothing if the
 // engine did: if it held more back than anything else.
@@ -173,6 +183,9 @@ func (r *Result) rulingLines() []string {
 	for _, s := range r.Systems {
 		if s.RuledBy != "" {
 			all = append(all, s.Name+": "+s.RuledBy)
+		}
+		if s.Unfinished != nil {
+			all = append(all, s.Name+": "+s.Unfinished.String())
 		}
 	}
 	for _, names := range r.SameFigures() {

@@ -94,7 +94,7 @@ func columnsOf(r *Result) []column {
 	for _, c := range columns {
 		some := c.always
 		for _, s := range r.Systems {
-			some = some || c.says(s)
+			some = some || c.says(s) || c.key == "flows_done" && s.Unfinished != nil
 			for i := range s.Labels {
 				some = some || c.other != "" && c.says(&s.Labels[i])
 			}
@@ -134,7 +134,11 @@ func (r *Result) table(w io.Writer) error {
 	row := func(name, place string, figures any) {
 		cells := []string{name, place}
 		for _, c := range shown {
-			cells = append(cells, c.text(c.of(figures)))
+			cell := c.text(c.of(figures))
+			if s, ok := figures.(*System); ok && c.key == "flows_done" && s.Unfinished != nil {
+				cell += fmt.Sprintf(" of %d", s.Unfinished.Of)
+			}
+			cells = append(cells, cell)
 		}
 		grid = append(grid, cells)
 	}

@@ -36,16 +36,16 @@ func (c Circle) Since() units.Time {
 }
 
 // Deadlocks returns circles of paused queues that never send again, whatever hosts do,
-// and how many queues of switches are stuck in all: in the circles, and behind them. Of
+// and all queues of switches that are stuck: in the circles, and behind them. Of
 // queues that are in several circles it names one. Queues that a watchdog looks after are
 // not among them, since it ends their pauses. It visits each packet that waits in a paused queue,
 // and is for between events, or between windows.
-func (n *Network) Deadlocks() (circles []Circle, stuck int) {
+func (n *Network) Deadlocks() (circles []Circle, stuck []PausedQueue) {
 	if len(n.holds) == 0 {
-		return nil, 0
+		return nil, nil
 	}
 	g := n.stuckQueues()
-	return g.circles(), len(g.all)
+	return g.circles(), g.describe(slices.Sorted(maps.Keys(g.all)))
 }
 
 // stuckQueues are the paused queues of which none can send before another of them does.
@@ -170,7 +170,7 @@ func (g *stuckQueues) circles() []Circle {
 			named[q] = true
 		}
 		if len(of) > 0 {
-			all = append(all, g.circle(of))
+			all = append(all, g.describe(of))
 		}
 	}
 	return all
@@ -203,16 +203,16 @@ func around(next map[uint32][]uint32, q uint32) []uint32 {
 	return nil
 }
 
-// circle describes queues.
-func (g *stuckQueues) circle(of []uint32) Circle {
+// describe says which queues these are.
+func (g *stuckQueues) describe(of []uint32) []PausedQueue {
 	n := g.n
-	var c Circle
+	var all []PausedQueue
 	for _, q := range of {
 		at := q / n.prios
-		c = append(c, PausedQueue{
+		all = append(all, PausedQueue{
 			Switch: n.topo.nodes[n.inlets[at].node].name, Link: n.topo.LinkName(n.linkOf(at)), Priority: int(q % n.prios),
 			Bytes: units.Bytes(n.queues[q].bytes), Since: n.coldQueue(at, q%n.prios).pausedSince,
 		})
 	}
-	return c
+	return all
 }

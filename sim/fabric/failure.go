@@ -229,6 +229,20 @@ func (x *Lane) lose(at uint32, e entry) {
 	x.Free(e.handle())
 }
 
+// Cut returns the first link that is down now on the way of a packet of that hash from
+// one host to another.
+func (n *Network) Cut(src, dst int, flowHash uint32) (l LinkID, cut bool) {
+	if !n.failing {
+		return 0, false
+	}
+	for _, l := range n.Path(nil, src, dst, flowHash) {
+		if n.cold[n.portOf[l]].down {
+			return l, true
+		}
+	}
+	return 0, false
+}
+
 // linkOf returns the link that leads out of a port.
 func (n *Network) linkOf(at uint32) LinkID { return n.inlets[at].link.Reverse() }
 
