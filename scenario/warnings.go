@@ -7,7 +7,8 @@ import (
 )
 
 // Warnings are what a scenario asks for that it may have, but that makes what is measured
-// mislead: each names the key, and the mend. There are mostly none.
+// mislead, and what of its files was not read: each names the place, and the mend. There
+// are mostly none.
 func (s *Scenario) Warnings() []string {
 	var all []string
 	for _, sys := range s.Systems {
@@ -25,6 +26,9 @@ func (s *Scenario) Warnings() []string {
 		if !slices.Contains(all, w) {
 			all = append(all, w)
 		}
+	}
+	if s.source != nil {
+		all = append(all, s.source.Notes...)
 	}
 	return all
 }

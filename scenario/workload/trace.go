@@ -21,7 +21,7 @@ type Trace struct {
 	File string `yaml:"file" eg:"flows.txt" req:"yes"`
 	// What the file is: `hpcc`, a flow file (the number of flows, then lines `src
 	// dst pg dport size start`, with the start in seconds; groups and
-	// ports change nothing), or `htsim`, a connection
+	// ports change nothing, and text after so many flows is left unread), or `htsim`, a connection
 	// matrix (`Nodes`, `Connections`, then lines such as `0->5 id 1 start 0 size
 	// 2000000`, with the start in picoseconds); `auto` sees which.
 	Format string `yaml:"format" eg:"htsim"`
@@ -63,7 +63,10 @@ func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) p
 		d.Fail(path+".file", "%v", err)
 		return nil
 	}
-	flows, bad := parseTrace(p.Format, src)
+	flows, rest, bad := parseTrace(p.Format, src)
+	if rest > 0 {
+		d.Note(tree.Pos{File: p.File, Line: rest}, fmt.Sprintf("text after the %d flows that the file begins with is left unread, as HPCC's simulator leaves it: correct the number if it is of flows", len(flows)))
+	}
 	if bad == nil {
 		bad = p.check(flows, hosts, net)
 	}

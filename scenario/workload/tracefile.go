@@ -18,7 +18,8 @@ import (
 //	src dst pg dport size start
 //
 // with node numbers, the priority group, the destination port, bytes, and the
-// start in seconds.
+// start in seconds. Its simulator reads as many flows as the number says, and nothing
+// that follows.
 //
 // htsim's connection matrix: the lines "Nodes N" and "Connections M", then a line
 // for each connection,
@@ -62,8 +63,8 @@ const (
 const maxTraceFlows = 1 << 24
 
 // parseTrace reads a trace in a format; auto is htsim's if the file begins with a
-// word.
-func parseTrace(format string, src []byte) ([]traceFlow, *traceError) {
+// word. rest is the first line of text that is left unread, as its owner leaves it, or 0.
+func parseTrace(format string, src []byte) (flows []traceFlow, rest int, bad *traceError) {
 	if format == traceAuto {
 		format = traceHPCC
 		if c := firstByte(src); c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '#' {
@@ -71,7 +72,8 @@ func parseTrace(format string, src []byte) ([]traceFlow, *traceError) {
 		}
 	}
 	if format == traceHTSim {
-		return parseHTSim(src)
+		flows, bad = parseHTSim(src)
+		return flows, 0, bad
 	}
 	return parseHPCC(src)
 }
@@ -144,36 +146,35 @@ func (l *traceLines) ends(f *traceFlow) *traceError {
 // maxTraceSeconds bounds the times of a trace.
 const maxTraceSeconds = 1_000_000
 
-func parseHPCC(src []byte) ([]traceFlow, *traceError) {
+func parseHPCC(src []byte) (flows []traceFlow, rest int, bad *traceError) {
 	l := &traceLines{rest: src}
 	if !l.next() {
-		return nil, l.fail("", "the file is empty: it begins with the number of flows")
+		return nil, 0, l.fail("", "the file is empty: it begins with the number of flows")
 	}
 	if len(l.words) != 1 {
-		return nil, l.fail("", "there are %d words where the number of flows belongs, alone on its line", len(l.words))
+		return nil, 0, l.fail("", "there are %d words where the number of flows belongs, alone on its line", len(l.words))
 	}
 	n, err := l.whole("flows", l.words[0], 0, maxTraceFlows)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var flows []traceFlow
 	for l.next() {
 		if int64(len(flows)) == n {
-			return nil, l.fail("", "the file has more flows than the %d that it begins with: correct the number", n)
+			return flows, l.line, nil
 		}
 		if len(l.words) != 6 {
-			return nil, l.fail("", "there are %d words where a flow has 6: src dst pg dport size start", len(l.words))
+			return nil, 0, l.fail("", "there are %d words where a flow has 6: src dst pg dport size start", len(l.words))
 		}
 		f, err := l.hpccFlow()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		flows = append(flows, f)
 	}
 	if int64(len(flows)) < n {
-		return nil, l.fail("", "the file ends after %d of the %d flows that it begins with: correct the number", len(flows), n)
+		return nil, 0, l.fail("", "the file ends after %d of the %d flows that it begins with: correct the number", len(flows), n)
 	}
-	return flows, nil
+	return flows, 0, nil
 }
 
 func (l *traceLines) hpccFlow() (f traceFlow, err *traceError) {

@@ -36,7 +36,7 @@ func TestTraceRoundTrip(t *testing.T) {
 			fmt.Fprintf(&htsim, "%d->%d id %d start %d size %d\n", f.src, f.dst, i+1, f.start, f.size)
 		}
 		for format, text := range map[string]string{traceHPCC: hpcc.String(), traceHTSim: htsim.String()} {
-			got, bad := parseTrace(traceAuto, []byte(text))
+			got, _, bad := parseTrace(traceAuto, []byte(text))
 			if bad != nil {
 				t.Fatalf("%s: %v\n%s", format, bad, text)
 			}
@@ -64,7 +64,7 @@ func FuzzTrace(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		for _, format := range []string{traceAuto, traceHPCC, traceHTSim} {
-			flows, bad := parseTrace(format, src)
+			flows, _, bad := parseTrace(format, src)
 			if bad != nil {
 				var err error = bad
 				if bad.line < 1 || bad.line > strings.Count(string(src), "\n")+1 || bad.msg == "" || errors.Unwrap(err) != nil {

@@ -12,6 +12,9 @@ type Document struct {
 	// Errs is what is wrong, in the order in which it was found.
 	Errs Errors
 
+	// Notes are what was read otherwise than one may think, likewise.
+	Notes []string
+
 	file Pos // where the whole begins
 	at   map[string]Pos
 }
@@ -29,6 +32,9 @@ func (d *Document) Fail(path, format string, args ...any) {
 // FailAt notes what is wrong at a place of its own, such as a line of another file, by the
 // key that it has there.
 func (d *Document) FailAt(pos Pos, key, msg string) { d.fail(pos, key, msg) }
+
+// Note notes how something at a place was read.
+func (d *Document) Note(pos Pos, msg string) { d.Notes = append(d.Notes, pos.String()+": "+msg) }
 
 func (d *Document) fail(pos Pos, key, msg string) {
 	d.Errs = append(d.Errs, &Error{Pos: pos, Key: key, Msg: msg})
