@@ -26,7 +26,7 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Warnings: s.Warnings()}
+	r = &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Warnings: s.Warnings(), Notes: s.Notes()}
 	// Last, since with many links it takes as much memory as what runs.
 	defer func() { r.Topology = topologyOf(s.Graph()) }()
 	var packets *wire.Capture

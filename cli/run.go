@@ -274,11 +274,15 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	return r.failedPrograms()
 }
 
-// warn prints what scenarios ask for that makes figures mislead.
+// warn prints what scenarios ask for that makes figures mislead, and how files beside them
+// were read.
 func warn(w io.Writer, scenarios ...*scenario.Scenario) {
 	for _, s := range scenarios {
 		for _, line := range s.Warnings() {
 			_, _ = fmt.Fprintln(w, "warning: "+line) // the run does not depend on it
+		}
+		for _, line := range s.Notes() {
+			_, _ = fmt.Fprintln(w, "note: "+line) // likewise
 		}
 	}
 }

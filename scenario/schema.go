@@ -157,7 +157,7 @@ func describe(v reflect.Value) (what, text string) {
 	case workload.FlowSize:
 		return "size or unlimited", ""
 	case workload.Sizes:
-		return "word or size", ""
+		return "word, size, file or points", ""
 	case workload.Operation:
 		return "word", x.String()
 	case workload.HostSet:

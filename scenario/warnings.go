@@ -7,8 +7,7 @@ import (
 )
 
 // Warnings are what a scenario asks for that it may have, but that makes what is measured
-// mislead, and what of its files was not read: each names the place, and the mend. There
-// are mostly none.
+// mislead: each names the key, and the mend. There are mostly none.
 func (s *Scenario) Warnings() []string {
 	var all []string
 	for _, sys := range s.Systems {
@@ -27,8 +26,13 @@ func (s *Scenario) Warnings() []string {
 			all = append(all, w)
 		}
 	}
-	if s.source != nil {
-		all = append(all, s.source.Notes...)
-	}
 	return all
+}
+
+// Notes are how files beside the scenario were read, such as what was left unread.
+func (s *Scenario) Notes() []string {
+	if s.source == nil {
+		return nil
+	}
+	return s.source.Notes
 }

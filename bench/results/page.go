@@ -291,6 +291,9 @@ func (r *Result) facts() []report.Fact {
 	for _, w := range r.Warnings {
 		add("warning", "%s", w)
 	}
+	for _, n := range r.Notes {
+		add("note", "%s", n)
+	}
 	for _, line := range r.rulingLines() {
 		add("what ruled", "%s", line)
 	}

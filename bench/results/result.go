@@ -28,6 +28,8 @@ type Result struct {
 
 	// Warnings are what the scenario asks for that makes figures mislead.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notes are how files beside the scenario were read.
+	Notes []string `json:"notes,omitempty"`
 
 	// Misses are the scenario's expectations that were not met; see Misses.
 	Misses []Miss `json:"misses,omitempty"`

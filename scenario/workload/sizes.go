@@ -32,7 +32,7 @@ func LookupDistribution(name string) (Distribution, error) {
 			return d, nil
 		}
 	}
-	return Distribution{}, fmt.Errorf("no size distribution is called %q: take one of %s, or write one size such as 64KiB", name, distributionNames())
+	return Distribution{}, fmt.Errorf("no size distribution is called %q: take one of %s, or write one size such as 64KiB, or name a file of points such as sizes.cdf", name, distributionNames())
 }
 
 func distributionNames() string {
@@ -88,11 +88,12 @@ func (d Distribution) Share(size units.Bytes) float64 {
 	return 1
 }
 
-// Sizes is a key's choice of flow sizes: a distribution by name, one size, or a range
-// of which all sizes are equally likely.
+// Sizes is a key's choice of flow sizes: a distribution by name, by a file, or by points;
+// one size; or a range of which all sizes are equally likely.
 type Sizes struct {
 	Name        string
-	Least, Most units.Bytes // without a name; equal for one size
+	Least, Most units.Bytes   // without a name; equal for one size
+	given       *Distribution // by a file, whose Name it is, or by points
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -145,6 +146,9 @@ func (s Sizes) MarshalText() ([]byte, error) {
 }
 
 func (s Sizes) distribution() Distribution {
+	if s.given != nil {
+		return *s.given
+	}
 	if d, err := LookupDistribution(s.Name); err == nil {
 		return d
 	}

@@ -58,7 +58,7 @@ func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) p
 		// So it can be found where YAML's text is read.
 		p.File = filepath.Join(filepath.Dir(at.File), p.File)
 	}
-	src, err := readTrace(p.File)
+	src, err := readWhole(p.File, maxTraceBytes)
 	if err != nil {
 		d.Fail(path+".file", "%v", err)
 		return nil
@@ -78,8 +78,8 @@ func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) p
 	return &tracePlan{w: w, label: net.label(w.Label), hosts: hosts, origin: p.Origin, flows: flows}
 }
 
-// readTrace reads a whole trace.
-func readTrace(name string) ([]byte, error) {
+// readWhole reads a file of at most so many bytes.
+func readWhole(name string, most units.Bytes) ([]byte, error) {
 	info, err := os.Stat(name) // before Open, which waits for the writer of a pipe
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -88,15 +88,15 @@ func readTrace(name string) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", name)
-	case info.Size() > int64(maxTraceBytes):
-		return nil, fmt.Errorf("%s has more than %v: split it", name, maxTraceBytes)
+	case info.Size() > int64(most):
+		return nil, fmt.Errorf("%s has more than %v: split it", name, most)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return io.ReadAll(io.LimitReader(f, int64(maxTraceBytes)))
+	return io.ReadAll(io.LimitReader(f, int64(most)))
 }
 
 // check holds the flows against the hosts there are.

@@ -168,7 +168,7 @@ func TestHPCCTextAfterTheFlowsIsLeft(t *testing.T) {
 	if got := take(s, 1, 100); len(got) != 2 {
 		t.Errorf("%d flows, expected 2", len(got))
 	}
-	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "flows.txt:5: text after the 2 flows") {
-		t.Errorf("warnings %q", w)
+	if w := s.Notes(); len(w) != 1 || !strings.Contains(w[0], "flows.txt:5: text after the 2 flows") {
+		t.Errorf("notes %q", w)
 	}
 }

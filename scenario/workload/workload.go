@@ -116,7 +116,11 @@ type Poisson struct {
 	// Who takes part, as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
 	// The name of a size distribution, as `sluice list` shows them, one size, or a
-	// range of which all are equally likely, such as `8KB..32KB`.
+	// range of which all are equally likely, such as `8KB..32KB`. Or a file of points,
+	// found from where the scenario is, such as `sizes.cdf`: on each line a size in bytes
+	// and the share of flows of at most that size, as fractions up to 1 or percent up to
+	// 100, with blanks or a comma between them. Or such points, as
+	// `[[0, 0], [10KB, 0.5], [1MB, 1]]`. Between points sizes are equally likely.
 	Sizes Sizes `yaml:"sizes" eg:"websearch" req:"yes"`
 	// Mean payload that the flows offer, as a share of the capacity of the links
 	// named by `load_on`, above 0.

@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +35,11 @@ func (d *Document) Fail(path, format string, args ...any) {
 func (d *Document) FailAt(pos Pos, key, msg string) { d.fail(pos, key, msg) }
 
 // Note notes how something at a place was read.
-func (d *Document) Note(pos Pos, msg string) { d.Notes = append(d.Notes, pos.String()+": "+msg) }
+func (d *Document) Note(pos Pos, msg string) {
+	if note := pos.String() + ": " + msg; !slices.Contains(d.Notes, note) {
+		d.Notes = append(d.Notes, note)
+	}
+}
 
 func (d *Document) fail(pos Pos, key, msg string) {
 	d.Errs = append(d.Errs, &Error{Pos: pos, Key: key, Msg: msg})
