@@ -117,7 +117,7 @@ func (m *measurement) leftOver() *results.Unfinished {
 	slices.SortStableFunc(groups, func(a, b results.UnfinishedWhy) int { return cmp.Compare(order(a.Never), order(b.Never)) })
 	if tasks > 0 {
 		u.Of += uint64(tasks)
-		why := "requests or operations of several hosts were under way at the end"
+		why := "requests or operations of several hosts still under way at the end"
 		if len(connections) > 0 {
 			why += ", some of them on connections that never could go on"
 		}
@@ -159,5 +159,5 @@ func (m *measurement) keeps(f *flow) (why string, never bool) {
 			}
 		}
 	}
-	return "were still under way at the end", false
+	return "still under way at the end", false
 }

@@ -143,3 +143,13 @@ systems: [{engine: timely}]
 		}
 	}
 }
+
+// The circle is of the priority whose flows go round: another beside it is not named.
+func TestDeadlocksOfTwoPriorities(t *testing.T) {
+	text := ringOf(5, 2, "fabric: {pfc: {xoff: 40KiB}}")
+	text = strings.Replace(text, "workloads: [{kind: flows, ", "workloads: [{kind: flows, name: a, priority: 3, flows: [{src: h0, dst: h1, size: 1MB}]}, {kind: flows, priority: 5, ", 1)
+	s := run(t, parse(t, text)).Systems[0]
+	if len(s.Deadlocks) != 1 || s.Deadlocks[0].Queues[0].Priority != 5 || s.Unfinished == nil || s.Unfinished.Ended > 1 {
+		t.Errorf("%+v", s.Trouble)
+	}
+}
