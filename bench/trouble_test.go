@@ -136,7 +136,7 @@ systems: [{engine: timely}]
 		if err := results.Table(&table, r); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{" 4 of 8 ", "timely: 4 of 8 flows ended; 4 never could: tor0->spine0 is down to the end", "flow 0 h0->h4, flow 1 h1->h5"} {
+		for _, want := range []string{" 4 of 8 ", "timely: 4 of 8 flows never could end, for want of a path", "timely: 4 of 8 flows ended; 4 never could: tor0->spine0 is down to the end", "flow 0 h0->h4, flow 1 h1->h5"} {
 			if !strings.Contains(table.String(), want) {
 				t.Errorf("%s: %q is missing in\n%s", set, want, table.String())
 			}

@@ -69,6 +69,11 @@ func (r *Ruling) Explain(o Outside) {
 		}
 	}
 	r.RuledBy = r.ruledBy(&o)
+	if o.Trouble != nil {
+		if n := o.Trouble.Unfinished.never(); n > 0 {
+			r.RuledBy = strings.TrimSuffix(fmt.Sprintf("%d of %d flows never could end, for want of a path; %s", n, o.Trouble.Unfinished.Of, r.RuledBy), "; ")
+		}
+	}
 }
 
 // ruledBy says what ruled, in the words of a line under the table; nothing if the

@@ -103,6 +103,19 @@ func (u *Unfinished) String() string {
 	return s
 }
 
+// never counts the flows that never could end.
+func (u *Unfinished) never() (n uint64) {
+	if u == nil {
+		return 0
+	}
+	for i := range u.Groups {
+		if u.Groups[i].Never {
+			n += u.Groups[i].Flows
+		}
+	}
+	return n
+}
+
 // rules says that trouble ruled: nothing if there was none.
 func (t *Trouble) rules() string {
 	var parts []string
