@@ -7,19 +7,19 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // Parse reads one document. at is the position's file or override.
 func Parse(at Pos, src []byte) (*Node, error) {
-	tokens := lexer.Tokenize(string(src))
-	if deep := tooDeep(tokens); deep != nil {
+	tokens, err := infile.Tokens(src)
+	if bad := (*infile.YAMLError)(nil); errors.As(err, &bad) {
 		if at.Set == "" {
-			at.Line = deep.Position.Line
+			at.Line = bad.Line
 		}
-		return nil, &Error{Pos: at, Msg: fmt.Sprintf("more than %d values lie within each other here", maxDepth)}
+		return nil, &Error{Pos: at, Msg: bad.Msg}
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -44,32 +44,6 @@ func Parse(at Pos, src []byte) (*Node, error) {
 		return nil, r.err
 	}
 	return n, nil
-}
-
-// maxDepth is how many lists and maps may lie within each other in one line, or in one
-// bracket: the parser takes memory with the square of it. Scenarios have some ten.
-const maxDepth = 100
-
-// tooDeep returns the token at which a document is nested too deeply, or nil.
-func tooDeep(tokens token.Tokens) *token.Token {
-	brackets, dashes, line := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, dashes = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-		case token.SequenceEntryType, token.MappingKeyType:
-			dashes++
-		}
-		if max(brackets, dashes) > maxDepth {
-			return t
-		}
-	}
-	return nil
 }
 
 // syntaxError keeps the first line of the YAML parser's message: the rest is an
@@ -181,6 +155,7 @@ func (r *treeReader) within(path string, n ast.Node) *Node {
 func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *Node {
 	m := &Node{Kind: Mapping, Pos: pos}
 	var merged []*Node
+	has := make(map[string]bool, len(values))
 	for _, v := range values {
 		if v.Key.Type() == ast.MergeKeyType {
 			merged = append(merged, r.read(v.Value))
@@ -190,9 +165,10 @@ func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *Node {
 		if key.Kind != Scalar {
 			return r.fail(v, "a key must be a single word")
 		}
-		if m.Get(key.Text) != nil {
+		if has[key.Text] {
 			return r.fail(v.Key, "the key %q is there twice: remove one", key.Text)
 		}
+		has[key.Text] = true
 		m.Fields = append(m.Fields, Field{key.Text, key.Pos, r.within(Join(r.path, key.Text), v.Value)})
 	}
 	for _, from := range merged {
@@ -200,7 +176,8 @@ func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *Node {
 			return r.fail(values[0], "<< takes an alias of a mapping")
 		}
 		for _, f := range from.Fields { // already counted: it came by an alias
-			if m.Get(f.Key) == nil {
+			if !has[f.Key] {
+				has[f.Key] = true
 				m.Fields = append(m.Fields, f)
 			}
 		}

@@ -2,9 +2,11 @@ package tree
 
 import (
 	"errors"
-	"runtime/metrics"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // Small documents that are nested absurdly are refused before they take memory.
@@ -17,22 +19,22 @@ func TestNesting(t *testing.T) {
 		"dashes":   "a: 1\n" + strings.Repeat("- ", n) + "x",
 		"any keys": "a: 1\n" + strings.Repeat("? ", n) + "x",
 	} {
-		before := allocated()
-		_, err := Parse(Pos{File: "x.yaml"}, []byte(src))
+		var err error
+		got := infile.Allocated(func() { _, err = Parse(Pos{File: "x.yaml"}, []byte(src)) })
 		var e *Error
 		if !errors.As(err, &e) || e.Pos.Line != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := allocated() - before; got > 64<<20 {
+		if got > 64*units.MiB {
 			t.Errorf("%s: %d MiB were allocated for %d KiB", name, got>>20, len(src)>>10)
 		}
 	}
-	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	deep := strings.Repeat("[", infile.MaxDepth) + strings.Repeat("]", infile.MaxDepth)
 	if _, err := Parse(Pos{}, []byte(deep)); err != nil {
 		t.Error(err)
 	}
 	// What lies beside each other is not nested.
-	if _, err := Parse(Pos{}, []byte(strings.Repeat("- [{a: 1}]\n", 10*maxDepth))); err != nil {
+	if _, err := Parse(Pos{}, []byte(strings.Repeat("- [{a: 1}]\n", 10*infile.MaxDepth))); err != nil {
 		t.Error(err)
 	}
 }
@@ -46,20 +48,14 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		before, most := allocated(), uint64(64<<20+20_000*len(src))
-		n, err := Parse(Pos{File: "x.yaml"}, src)
+		var n *Node
+		var err error
+		got := infile.Within(t, func() { n, err = Parse(Pos{File: "x.yaml"}, src) })
 		if (n == nil) == (err == nil) {
 			t.Fatalf("%v, %v", n, err)
 		}
-		if got := allocated() - before; got > most {
+		if got > units.Bytes(64<<20+20_000*len(src)) {
 			t.Fatalf("%d bytes were allocated for a document of %d", got, len(src))
 		}
 	})
-}
-
-// allocated is how many bytes this process has allocated so far.
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
 }
