@@ -3,10 +3,12 @@ package results
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // NewDocument begins a document: start is when the program began, arguments its
@@ -29,10 +31,17 @@ func WriteJSON(w io.Writer, d *Document) error {
 	return e.Encode(d)
 }
 
-// ReadJSON reads what WriteJSON wrote.
+// ReadJSON reads what WriteJSON wrote, to its end.
 func ReadJSON(r io.Reader) (*Document, error) {
+	text, err := infile.All(r, infile.MaxDocument)
+	if err != nil {
+		return nil, err
+	}
 	var d Document
-	if err := json.NewDecoder(r).Decode(&d); err != nil {
+	if err := infile.JSON(text, &d); err != nil {
+		return nil, err
+	}
+	if err := d.check(); err != nil {
 		return nil, err
 	}
 	return &d, nil

@@ -3,6 +3,8 @@ package results
 import (
 	"bytes"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // Whatever a file of results holds, it is read or refused; what is read is written
@@ -12,7 +14,9 @@ func FuzzReadJSON(f *testing.F) {
 	f.Add([]byte(`{"results": [null, {"systems": [{"label": null}]}]}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := ReadJSON(bytes.NewReader(b))
+		var d *Document
+		var err error
+		infile.Within(t, func() { d, err = ReadJSON(bytes.NewReader(b)) })
 		if err != nil {
 			return
 		}

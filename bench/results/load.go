@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // LoadJSON reads a file that sluice run --json wrote, also one of an earlier
 // version. Errors name the file, what is wrong and, where they can, the line.
 func LoadJSON(path string) (*Document, error) {
-	text, err := os.ReadFile(path)
+	text, err := infile.Read(path, infile.MaxDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func parseDocument(text []byte) (*Document, error) {
 		Results json.RawMessage `json:"results"`
 		Rows    json.RawMessage `json:"rows"` // of another document
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := infile.JSON(text, &head); err != nil {
 		return nil, located(text, err)
 	}
 	switch {
@@ -44,21 +45,29 @@ func parseDocument(text []byte) (*Document, error) {
 		return nil, fmt.Errorf("format version %d: this program reads versions up to %d: use the one that wrote the file", *head.Version, FormatVersion)
 	}
 	var d Document
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := infile.JSON(text, &d); err != nil {
 		return nil, located(text, err)
 	}
 	if len(d.Results) == 0 {
 		return nil, errors.New("there are no results in it: the run that wrote it had failed, or was interrupted")
 	}
-	for i, r := range d.Results {
-		if r == nil || r.Scenario == "" {
-			return nil, fmt.Errorf("result %d has no scenario: only results of sluice run can be read", i+1)
-		}
-		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("scenario %s%w", r.Scenario, err)
-		}
+	if err := d.check(); err != nil {
+		return nil, err
 	}
 	return &d, nil
+}
+
+// check says what is wrong with the shape of results that did not come from Run.
+func (d *Document) check() error {
+	for i, r := range d.Results {
+		if r == nil || r.Scenario == "" {
+			return fmt.Errorf("result %d has no scenario: only results of sluice run can be read", i+1)
+		}
+		if err := r.check(); err != nil {
+			return fmt.Errorf("scenario %s%w", r.Scenario, err)
+		}
+	}
+	return nil
 }
 
 // located adds the line to an error of the JSON's form.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/report"
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
@@ -175,7 +176,9 @@ func FuzzLoadJSON(f *testing.F) {
 		`"series":[{"kind":"rate","name":"all","unit":"Gbps","start_us":1,"step_us":1,"values":[1,null,2]}],"distributions":[{"kind":"rtt","name":"all","unit":"us","values":[1,2],"share":[0.5,1]}]}],"misses":[{"system":"A","metric":"jain","min":1}]}]}`))
 	f.Add([]byte(`{"version":1,"results":[{"scenario":"x","systems":[{"name":"A","priorities":[{"priority":1}],"links":[{"link":"l"}],"series":[{"kind":"queue","thinned":2}]},{"name":"A"}]},{"scenario":"x"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := parseDocument(text)
+		var d *Document
+		var err error
+		infile.Within(t, func() { d, err = parseDocument(text) })
 		if err != nil {
 			return
 		}

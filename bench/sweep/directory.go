@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
@@ -18,7 +19,9 @@ func (d directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-func (d directory) get(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
+func (d directory) get(name string) ([]byte, error) {
+	return infile.Read(d.path(name), mostOf(name))
+}
 
 func (d directory) has(name string) (bool, error) {
 	_, err := os.Stat(d.path(name))
@@ -54,7 +57,7 @@ func (d directory) remove(name string) error {
 	return nil
 }
 
-func (d directory) list(dir string) (map[string]time.Time, error) {
+func (d directory) list(dir string, most int) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
 	err := filepath.WalkDir(d.path(dir), func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -70,6 +73,9 @@ func (d directory) list(dir string) (map[string]time.Time, error) {
 		}
 		if err == nil {
 			out[name] = info.ModTime()
+		}
+		if len(out) > most {
+			return tooManyFiles(d.path(dir), most)
 		}
 		return err
 	})

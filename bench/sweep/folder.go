@@ -3,13 +3,15 @@ package sweep
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // What a folder has: the plan and its cells, scenarios by a hash of their text, results
@@ -42,8 +44,8 @@ type store interface {
 	// remove removes a file, if it is there.
 	remove(name string) error
 	// list lists the files below a directory, by the last part of their names, with when
-	// each was made.
-	list(dir string) (map[string]time.Time, error)
+	// each was made. More than most are an error.
+	list(dir string, most int) (map[string]time.Time, error)
 	// path is what a reader calls a file.
 	path(name string) string
 }
@@ -68,9 +70,36 @@ func Open(name, endpoint string) (Folder, error) {
 
 func (f Folder) String() string { return f.name }
 
-// made lists the hashes below a directory, with when each was made.
-func (f Folder) made(dir string) (map[string]time.Time, error) {
-	files, err := f.list(dir)
+// Waiting returns the folder with say, which is told what an object store has not answered
+// for two seconds. It may be called concurrently.
+func (f Folder) Waiting(say func(what string)) Folder {
+	if o, ok := f.store.(*objects); ok {
+		told := *o
+		told.waiting = say
+		f.store = &told
+	}
+	return f
+}
+
+// mostOf is up to how many bytes a file of the folder is read.
+func mostOf(name string) units.Bytes {
+	switch {
+	case name == cellsFile:
+		return 4 * units.GiB // of maxCells
+	case name == planFile, strings.HasPrefix(name, failedDir), strings.HasPrefix(name, scenariosDir):
+		return infile.MaxText
+	}
+	return infile.MaxRecord
+}
+
+func tooManyFiles(dir string, most int) error {
+	return fmt.Errorf("%s has more than %d files, far more than the plan has cells: plan in another folder", dir, most)
+}
+
+// made lists the hashes below a directory, with when each was made. There may be results of
+// earlier plans.
+func (f Folder) made(dir string, p *Plan) (map[string]time.Time, error) {
+	files, err := f.list(dir, 10*p.Cells+100_000)
 	out := make(map[string]time.Time, len(files))
 	for name, at := range files {
 		if hash, whole := strings.CutSuffix(name, ".json"); whole {
@@ -80,11 +109,23 @@ func (f Folder) made(dir string) (map[string]time.Time, error) {
 	return out, err
 }
 
+// isHash reports whether a text that was read is a hash, of so many hexadecimal digits: a
+// path is made of it.
+func isHash(text string, digits int) bool {
+	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
+}
+
 // fileOf is the file of a hash below a directory: no directory gets too many.
 func fileOf(dir, hash string) string { return dir + hash[:2] + "/" + hash + ".json" }
 
-// Has reports whether a cell has a result.
-func (f Folder) Has(c *Cell) (bool, error) { return f.has(fileOf(resultsDir, c.Hash)) }
+// Has reports whether a cell has a result that is its own and whole.
+func (f Folder) Has(c *Cell) (bool, error) {
+	s, err := f.Result(c)
+	if errors.As(err, new(*Misfit)) {
+		return false, nil
+	}
+	return s != nil, err
+}
 
 // Plan reads the folder's plan.
 func (f Folder) Plan() (*Plan, error) {
@@ -96,10 +137,10 @@ func (f Folder) Plan() (*Plan, error) {
 		return nil, err
 	}
 	var p Plan
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := infile.JSON(text, &p); err != nil {
 		return nil, fmt.Errorf("%s: %w: make the plan anew", f.path(planFile), err)
 	}
-	if p.Version != FormatVersion || p.Chunk < 1 || p.Cells < 1 {
+	if p.Version != FormatVersion || p.Chunk < 1 || p.Cells < 1 || p.Cells > maxCells {
 		return nil, fmt.Errorf("%s: version %d, chunk %d, %d cells: it is of another program: make the plan anew", f.path(planFile), p.Version, p.Chunk, p.Cells)
 	}
 	return &p, nil
@@ -121,7 +162,7 @@ func (f Folder) cells(p *Plan, from, to int) iter.Seq2[*Cell, error] {
 				continue
 			}
 			var c Cell
-			if err := json.Unmarshal(lines.Bytes(), &c); err != nil || c.Index != n || len(c.Hash) < 2 {
+			if err := infile.JSON(lines.Bytes(), &c); err != nil || c.Index != n || !c.named() {
 				yield(nil, fmt.Errorf("%s:%d: is no cell: make the plan anew", f.path(cellsFile), n+1))
 				return
 			}
@@ -136,4 +177,10 @@ func (f Folder) cells(p *Plan, from, to int) iter.Seq2[*Cell, error] {
 			yield(nil, fmt.Errorf("%s: has %d cells, and the plan %d: make the plan anew", f.path(cellsFile), n, p.Cells))
 		}
 	}
+}
+
+// named reports whether the files that a cell names can be the folder's: cells are read.
+func (c *Cell) named() bool {
+	text, yaml := strings.CutSuffix(c.Text, ".yaml")
+	return isHash(c.Hash, 32) && yaml && isHash(text, 16)
 }

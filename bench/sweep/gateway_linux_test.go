@@ -102,7 +102,7 @@ func TestGateway(t *testing.T) {
 	for wanted := 4; wanted <= 12; wanted += 4 {
 		cmd := begin(t, f)
 		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // until a process is so far
-			results, err := f.made(resultsDir)
+			results, err := f.made(resultsDir, &p.Plan)
 			if err != nil || time.Now().After(end) {
 				t.Fatalf("%d results, expected %d or more; %v", len(results), wanted, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // columns are those of the merged table but for the parameters, which stand before scope.
@@ -40,17 +41,13 @@ func Merge(f Folder, partial bool, row func(*Row) error, progress func(done floa
 		if err != nil {
 			return cells, err
 		}
-		c, text, err := r.cell, r.text, r.err
+		c, s, err := r.cell, r.system, r.err
 		if errors.Is(err, fs.ErrNotExist) {
 			if partial {
 				continue
 			}
 			return cells, fmt.Errorf("%v has no result: run it (sluice sweep status shows what is missing), or merge what there is by --partial", c)
 		}
-		if err != nil {
-			return cells, err
-		}
-		s, err := f.parse(c, text)
 		if err != nil {
 			return cells, err
 		}
@@ -71,14 +68,20 @@ const ahead = 16
 
 // reading is a cell with its result, which is there once done is closed.
 type reading struct {
-	cell *Cell
-	text []byte
-	err  error
-	done chan struct{}
+	cell   *Cell
+	system *results.System
+	err    error // fs.ErrNotExist where there is none, and a *Misfit
+	done   chan struct{}
 }
 
 // results are the plan's cells, in order, with the results that they have.
 func (f Folder) results(p *Plan) iter.Seq2[*reading, error] {
+	return f.resultsOf(p, func(*Cell) bool { return true })
+}
+
+// resultsOf is results for the cells that there are; those of others are fs.ErrNotExist
+// without a look.
+func (f Folder) resultsOf(p *Plan, there func(*Cell) bool) iter.Seq2[*reading, error] {
 	return func(yield func(*reading, error) bool) {
 		var waiting []*reading // in order
 		next := func() bool {
@@ -95,7 +98,11 @@ func (f Folder) results(p *Plan) iter.Seq2[*reading, error] {
 			r := &reading{cell: c, done: make(chan struct{})}
 			go func() {
 				defer close(r.done)
-				r.text, r.err = f.get(fileOf(resultsDir, c.Hash))
+				if !there(c) {
+					r.err = fs.ErrNotExist
+					return
+				}
+				r.system, r.err = f.read(c)
 			}()
 			if waiting = append(waiting, r); len(waiting) >= ahead && !next() {
 				return
@@ -106,28 +113,64 @@ func (f Folder) results(p *Plan) iter.Seq2[*reading, error] {
 	}
 }
 
-// parse reads a cell's result.
-func (f Folder) parse(c *Cell, text []byte) (*results.System, error) {
-	d, err := results.ReadJSON(bytes.NewReader(text))
-	if err == nil && (len(d.Results) != 1 || len(d.Results[0].Systems) != 1) {
-		err = errors.New("it is not the result of one system")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: remove the file to have it made again", f.path(fileOf(resultsDir, c.Hash)), err)
-	}
-	return d.Results[0].Systems[0], nil
+// Misfit is the error for a result that is not whole, or not of the cell or task whose name
+// it has.
+type Misfit struct {
+	File string
+	Err  error
 }
 
-// Result returns what a cell gave, or nil where it has no result.
-func (f Folder) Result(c *Cell) (*results.System, error) {
-	text, err := f.get(fileOf(resultsDir, c.Hash))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
+func (e *Misfit) Error() string {
+	return fmt.Sprintf("%s is not the result that it should be: %v: run again what has it, which replaces it", e.File, e.Err)
+}
+
+func (e *Misfit) Unwrap() error { return e.Err }
+
+// read reads a cell's result, and holds it against the cell.
+func (f Folder) read(c *Cell) (*results.System, error) {
+	name := fileOf(resultsDir, c.Hash)
+	text, err := f.get(name)
+	if errors.As(err, new(*infile.TooLarge)) {
+		return nil, &Misfit{f.path(name), err}
+	}
+	if err != nil {
 		return nil, err
 	}
-	return f.parse(c, text)
+	s, err := c.parse(text)
+	if err != nil {
+		return nil, &Misfit{f.path(name), err}
+	}
+	return s, nil
+}
+
+// parse reads a result and holds it against the cell.
+func (c *Cell) parse(text []byte) (*results.System, error) {
+	d, err := results.ReadJSON(bytes.NewReader(text))
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Version != results.FormatVersion:
+		return nil, fmt.Errorf("it has format version %d, and results of this program %d", d.Version, results.FormatVersion)
+	case d.Interrupted || len(d.Missing) > 0:
+		return nil, errors.New("it is of a run that was interrupted")
+	case len(d.Results) != 1 || len(d.Results[0].Systems) != 1:
+		return nil, errors.New("it is not the result of one system")
+	}
+	r := d.Results[0]
+	if s := r.Systems[0]; r.Scenario != c.Scenario || s.Name != c.System || r.Seed != c.Seed {
+		return nil, fmt.Errorf("it is of %s, %s, seed %d, and the cell is %v", r.Scenario, s.Name, r.Seed, c)
+	}
+	return r.Systems[0], nil
+}
+
+// Result returns what a cell gave, or nil where it has no result. The error is a *Misfit
+// where it has one that is not whole, or another's.
+func (f Folder) Result(c *Cell) (*results.System, error) {
+	s, err := f.read(c)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return s, err
 }
 
 // computed are figures of the computation, not of what was simulated.

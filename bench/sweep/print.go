@@ -43,6 +43,12 @@ func (s *Status) Print(w io.Writer) error {
 	if more := s.Failed - len(s.Failures); more > 0 {
 		text += fmt.Sprintf("and %d more that failed\n", more)
 	}
+	for _, why := range s.Misfits {
+		text += why + "\n"
+	}
+	if more := s.Misfit - len(s.Misfits); more > 0 {
+		text += fmt.Sprintf("and %d more results that are not what they should be\n", more)
+	}
 	if s.Array != "" {
 		text += "--array=" + s.Array + "\n"
 	}

@@ -116,11 +116,15 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		return nil
 	}
 	file := fileOf(resultsDir, c.Hash)
-	has, err := r.folder.Has(c)
+	before, err := r.folder.Result(c)
+	keep := r.folder.add
+	if errors.As(err, new(*Misfit)) {
+		keep, err = r.folder.put, nil // in its place
+	}
 	if err != nil {
 		return err
 	}
-	if has {
+	if before != nil {
 		r.count(c, func(d *Done) { d.Before++ })
 		return nil
 	}
@@ -149,7 +153,7 @@ func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
 		})
 		return nil
 	}
-	if err := errors.Join(r.folder.add(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
+	if err := errors.Join(keep(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
 		return err
 	}
 	r.count(c, func(d *Done) { d.Ran++ })

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
@@ -134,7 +134,7 @@ const maxCells = 10_000_000
 
 // ReadSpec reads a sweep's file. Errors name the file, and the line where there is one.
 func ReadSpec(file string) (*Spec, error) {
-	text, err := os.ReadFile(file)
+	text, err := infile.Read(file, infile.MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func ReadSpec(file string) (*Spec, error) {
 // ParseSpec is ReadSpec for a text. Scenario files are relative to the file's folder.
 func ParseSpec(file string, text []byte) (*Spec, error) {
 	s := &Spec{Name: strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml"), Chunk: 1, dir: filepath.Dir(file)}
-	if err := yaml.UnmarshalWithOptions(text, s, yaml.Strict()); err != nil {
+	if err := infile.YAML(text, s, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("%s: %s", file, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
 	if err := s.check(); err != nil {

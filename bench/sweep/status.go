@@ -1,10 +1,12 @@
 package sweep
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // Status is how far a sweep is.
@@ -14,6 +16,10 @@ type Status struct {
 	Done    int   `json:"done"`  // cells that have a result
 	Failed  int   `json:"failed"`
 	Missing int   `json:"missing"` // that have neither
+	// Misfit counts the missing cells that have a result which is not whole, or another's:
+	// a run replaces it. Misfits say of the first ones why.
+	Misfit  int      `json:"misfit,omitempty"`
+	Misfits []string `json:"misfits,omitempty"`
 	// Failures are the first ones, by index.
 	Failures []Failure `json:"failures,omitempty"`
 	// Array is the tasks with cells that failed or are missing: an array's indices,
@@ -34,22 +40,33 @@ func (f Folder) Status() (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := f.made(resultsDir)
+	made, err := f.made(resultsDir, p)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := f.made(failedDir)
+	failed, err := f.made(failedDir, p)
 	if err != nil {
 		return nil, err
 	}
 	s := &Status{Plan: p, Tasks: (p.Cells-1)/p.Chunk + 1}
 	var tasks []int
 	var first, last time.Time
-	for c, err := range f.cells(p, 0, p.Cells) {
+	for r, err := range f.resultsOf(p, func(c *Cell) bool { _, there := made[c.Hash]; return there }) {
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := made[c.Hash]; ok {
+		c := r.cell
+		misfit := errors.As(r.err, new(*Misfit))
+		if r.err != nil && !misfit && !errors.Is(r.err, fs.ErrNotExist) {
+			return nil, r.err
+		}
+		if misfit {
+			s.Misfit++
+			if len(s.Misfits) < maxFailures {
+				s.Misfits = append(s.Misfits, r.err.Error())
+			}
+		}
+		if at := made[c.Hash]; r.err == nil {
 			s.Done++
 			if first.IsZero() || at.Before(first) {
 				first = at
@@ -91,7 +108,9 @@ func (f Folder) failure(c *Cell) (Failure, error) {
 		return out, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &out)
+		if bad := infile.JSON(text, &out); bad != nil {
+			out = Failure{Error: fmt.Sprintf("%s does not say why: %v", f.path(fileOf(failedDir, c.Hash)), bad)}
+		}
 	}
 	out.Index = c.Index // the file may be another cell's of the same hash
 	return out, err
