@@ -49,6 +49,8 @@ type stormDocument struct {
 	Folder   string          `json:"folder,omitempty"`
 	Failures []*stormFailure `json:"failures,omitempty"`
 	Missing  string          `json:"missing,omitempty"`
+	// Misfits say of missing tasks whose results are not what they should be, why.
+	Misfits []string `json:"misfits,omitempty"`
 }
 
 // stormFailure is a run that failed, and the least that still fails.
@@ -319,6 +321,11 @@ func (d *stormDocument) write(w io.Writer, asJSON bool) error {
 	}
 	if d.Missing != "" {
 		if _, err := fmt.Fprintf(w, "%s does not have all: missing are the tasks --array=%s\n", d.Folder, d.Missing); err != nil {
+			return err
+		}
+	}
+	for _, why := range d.Misfits {
+		if _, err := fmt.Fprintln(w, why); err != nil {
 			return err
 		}
 	}

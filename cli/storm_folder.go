@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/sweep"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/verbs/storm"
 )
 
@@ -80,6 +81,9 @@ func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config,
 			return run(task, n)
 		})
 		switch {
+		case errors.As(err, new(*sweep.Misfit)):
+			d.Misfits = append(d.Misfits, err.Error())
+			missing = append(missing, k)
 		case err != nil:
 			return err
 		case one == nil:
@@ -96,9 +100,17 @@ func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config,
 // then has. One that was interrupted is nil, and not kept.
 func (f *stormFolder) task(folder sweep.Folder, c *storm.Config, n uint64, run func() (*stormDocument, error)) (*stormDocument, error) {
 	essence := fmt.Sprintf("storm %s shim %q processes %d span %v grace %v seeds %d from %d", c.Provider, c.Shim, c.Processes, c.Span, c.Grace, n, c.Seed)
-	text, err := folder.Once(essence, func() ([]byte, error) {
-		d, err := run()
-		if err != nil || d == nil || d.Interrupted {
+	var d *stormDocument
+	check := func(text []byte) error {
+		d = new(stormDocument)
+		if err := infile.JSON(text, d); err != nil {
+			return err
+		}
+		return d.of(c, n)
+	}
+	text, err := folder.Once(essence, check, func() ([]byte, error) {
+		var err error
+		if d, err = run(); err != nil || d == nil || d.Interrupted {
 			return nil, err
 		}
 		return json.Marshal(d)
@@ -106,12 +118,36 @@ func (f *stormFolder) task(folder sweep.Folder, c *storm.Config, n uint64, run f
 	if err != nil || text == nil {
 		return nil, err
 	}
-	d := new(stormDocument)
-	if err := json.Unmarshal(text, d); err != nil {
-		return nil, fmt.Errorf("%v: what it has of seed %d on is no result: %w: remove it", folder, c.Seed, err)
-	}
 	return d, nil
 }
+
+// of says why a document that was read is not what n seeds of a configuration gave.
+func (d *stormDocument) of(c *storm.Config, n uint64) error {
+	switch {
+	case d.Version != 1:
+		return fmt.Errorf("it has version %d, expected 1", d.Version)
+	case d.Provider != c.Provider || d.Shim != c.Shim || d.Processes != c.Processes || d.FirstSeed != c.Seed:
+		return fmt.Errorf("it is of %s, shim %q, %d processes, seed %d on, expected %s, shim %q, %d processes, seed %d on",
+			d.Provider, d.Shim, d.Processes, d.FirstSeed, c.Provider, c.Shim, c.Processes, c.Seed)
+	case d.Interrupted || d.Folder != "" || d.Missing != "" || d.Failures != nil:
+		return errors.New("it is not of one task that came to its end")
+	case !(d.Seconds > 0) || d.Seconds > maxStormSeconds:
+		return fmt.Errorf("it took %v s, expected more than 0", d.Seconds)
+	case max(d.Requests, d.Failed, d.Packets)/maxStormCount > n:
+		return fmt.Errorf("it counts %d requests, %d failed ones and %d packets, which %d seeds can't have", d.Requests, d.Failed, d.Packets, n)
+	case d.Failure == nil && d.Seeds != n:
+		return fmt.Errorf("it has %d seeds, expected %d", d.Seeds, n)
+	case d.Failure != nil && (d.Seeds > n || d.Failure.Seed < c.Seed || d.Failure.Seed-c.Seed >= n || d.Failure.What == ""):
+		return fmt.Errorf("it has %d seeds and the failure of seed %d, expected %d seeds from %d on", d.Seeds, d.Failure.Seed, n, c.Seed)
+	}
+	return nil
+}
+
+// What no task has: seconds, and packets or requests a seed.
+const (
+	maxStormSeconds = 1e9
+	maxStormCount   = 1e9
+)
 
 // add adds what a task gave to the sum of several.
 func (d *stormDocument) add(one *stormDocument) {

@@ -18,7 +18,7 @@ func TestStormFolder(t *testing.T) {
 	failing := uint64(45)
 	run := func(c storm.Config, n uint64) (*stormDocument, error) {
 		ran = append(ran, c.Seed, n)
-		d := &stormDocument{Seeds: n, Requests: 10 * n, Seconds: 1}
+		d := &stormDocument{Version: 1, Provider: c.Provider, Shim: c.Shim, Processes: c.Processes, FirstSeed: c.Seed, Seeds: n, Requests: 10 * n, Seconds: 1}
 		if c.Seed <= failing && failing < c.Seed+n {
 			d.Failure = &stormFailure{Seed: failing, What: "a byte is wrong"}
 		}
@@ -113,6 +113,67 @@ func TestStormOut(t *testing.T) {
 		var out, errs strings.Builder
 		if status := run(append([]string{"storm"}, strings.Fields(flags)...), &out, &errs); status != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: status %d, %s", flags, status, &errs)
+		}
+	}
+}
+
+// A result that is not whole, or that can't be what its seeds gave, is not counted: the
+// status names it, and a run replaces it.
+func TestStormMisfits(t *testing.T) {
+	dir := t.TempDir()
+	runs := 0
+	good := func(c storm.Config, n uint64) *stormDocument {
+		return &stormDocument{Version: 1, Provider: c.Provider, Processes: c.Processes, FirstSeed: c.Seed, Seeds: n, Requests: 10 * n, Packets: 100 * n, Seconds: 1}
+	}
+	run := func(c storm.Config, n uint64) (*stormDocument, error) { runs++; return good(c, n), nil }
+	folder := stormFolder{name: dir, chunk: 10, index: "auto"}
+	sum := func(status bool) *stormDocument {
+		t.Helper()
+		f, d := folder, new(stormDocument)
+		f.status, runs = status, 0
+		if err := f.sum(t.Context(), d, storm.Default(), 10, run); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	sum(false)
+	names, err := filepath.Glob(filepath.Join(dir, "results", "*", "*.json"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := string(text)
+	for what, bad := range map[string]string{
+		"empty":          "",
+		"an object":      "{}",
+		"without result": whole[:strings.Index(whole, `"result"`)] + `"result":{}}`,
+		"truncated":      whole[:len(whole)/2],
+		"many seeds":     strings.Replace(whole, `"seeds":10,`, `"seeds":1000000000,`, 1),
+		"few seeds":      strings.Replace(whole, `"seeds":10,`, `"seeds":9,`, 1),
+		"another's":      strings.Replace(whole, `"first_seed":1,`, `"first_seed":11,`, 1),
+		"of a task":      strings.Replace(whole, `from 1"`, `from 11"`, 1),
+		"too many":       strings.Replace(whole, `"packets":1000}`, `"packets":18446744073709551615}`, 1),
+		"interrupted":    strings.Replace(whole, `"seeds":10,`, `"interrupted":true,"seeds":10,`, 1),
+		"no time":        strings.Replace(whole, `"seconds":1,`, `"seconds":-1,`, 1),
+		"other's fault":  strings.Replace(whole, `"seeds":10,`, `"seeds":10,"failure":{"seed":4711,"what":"x"},`, 1),
+	} {
+		if bad == whole {
+			t.Errorf("%s: changes nothing", what)
+		}
+		if err := os.WriteFile(names[0], []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d := sum(true); d.Seeds != 0 || d.Missing != "0" || len(d.Misfits) != 1 || !strings.Contains(d.Misfits[0], names[0]) {
+			t.Errorf("%s: %+v", what, d)
+		}
+		if d := sum(false); d.Seeds != 10 || d.Missing != "" || d.Misfits != nil || runs != 1 {
+			t.Errorf("%s, run: %+v, %d runs", what, d, runs)
+		}
+		if d := sum(true); d.Seeds != 10 || d.Requests != 100 {
+			t.Errorf("%s, then: %+v", what, d)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func kept[T any](t *testing.T, essence string, number, cells int, run func() T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := folder.Once(t.Name()+" "+essence, func() ([]byte, error) {
+	text, err := folder.Once(t.Name()+" "+essence, func(text []byte) error { return json.Unmarshal(text, &result) }, func() ([]byte, error) {
 		if k := number / chunk; k < tasks.First || k > tasks.Last {
 			return nil, nil
 		}

@@ -1,9 +1,11 @@
 package nicvalidate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -24,6 +26,38 @@ func (t *Task) Run() ([]byte, error) {
 	return json.Marshal(figure)
 }
 
+// Check says why a text is not what Run returns.
+func (t *Task) Check(text []byte) error {
+	decode := func(into any) error {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		return d.Decode(into)
+	}
+	if strings.HasPrefix(t.Name, "clock ") {
+		var r RoundTrips
+		if err := decode(&r); err != nil {
+			return err
+		}
+		if name := clockName(r.Case); name != t.Name {
+			return fmt.Errorf("it is of %q, expected %q", name, t.Name)
+		}
+		return nil
+	}
+	var f struct {
+		Value   *float64
+		Missing *string
+	}
+	if err := decode(&f); err != nil {
+		return err
+	}
+	if f.Value == nil || f.Missing == nil {
+		return errors.New("it has no figure")
+	}
+	return nil
+}
+
+func clockName(c ClockCase) string { return fmt.Sprintf("clock %+v", c) }
+
 // Tasks lists all tasks, in the order of the page.
 func Tasks() ([]Task, error) {
 	measurements := measurementsByRow()
@@ -38,7 +72,7 @@ func Tasks() ([]Task, error) {
 		}
 	}
 	for _, c := range ClockCases() {
-		all = append(all, Task{fmt.Sprintf("clock %+v", c), func() (any, error) { return c.run() }})
+		all = append(all, Task{clockName(c), func() (any, error) { return c.run() }})
 	}
 	return all, nil
 }

@@ -68,7 +68,7 @@ func run(o *options, tasks []nicvalidate.Task, w io.Writer) error {
 			return err
 		}
 		take = func(i int) ([]byte, error) {
-			return folder.Once("validate-nic "+tasks[i].Name, func() ([]byte, error) {
+			return folder.Once("validate-nic "+tasks[i].Name, tasks[i].Check, func() ([]byte, error) {
 				if k := i / o.chunk; o.status || k < chosen.First || k > chosen.Last {
 					return nil, nil
 				}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/internal/nicvalidate"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 )
 
 // The tasks of an array take what is theirs, once, and say what is missing.
@@ -39,7 +42,12 @@ func TestTasksOfAnArray(t *testing.T) {
 	if len(before) != 2 {
 		t.Fatalf("%d figures are kept: %v", len(before), before)
 	}
-	mark := []byte(`{"Value":7,"Missing":""}`)
+	was, err := os.ReadFile(before[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(was), `"result":`)
+	mark := []byte(head + `"result":{"Value":7,"Missing":""}}`)
 	if err := os.WriteFile(before[0], mark, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +64,21 @@ func TestTasksOfAnArray(t *testing.T) {
 	o.status = true
 	if got, want := do(), "missing: --array=2\n"; got != want || len(kept()) != 4 {
 		t.Errorf("status: %q, want %q, and %d figures", got, want, len(kept()))
+	}
+	// What is no figure of the task is named, and taken again.
+	for _, bad := range []string{"", "{}", head, `{"Value":7,"Missing":""}`, head + `"result":{}}`, `{"task":"another","result":{"Value":7,"Missing":""}}`} {
+		if err := os.WriteFile(before[0], []byte(bad), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		o.status = true
+		if err := run(&o, tasks, io.Discard); !errors.As(err, new(*sweep.Misfit)) || !strings.Contains(err.Error(), before[0]) {
+			t.Errorf("%q: status %v", bad, err)
+		}
+		o.status = false
+		do()
+		if now, err := os.ReadFile(before[0]); err != nil || string(now) != string(was) {
+			t.Errorf("%q: is %q then, %v", bad, now, err)
+		}
 	}
 }
 
