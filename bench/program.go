@@ -2,9 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/sluice-rdma/sluice/bench/internal/stage"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
@@ -86,7 +86,7 @@ func (ps *programs) configure(path string) error {
 	if path == "" {
 		return nil
 	}
-	entries, err := os.ReadFile(path)
+	entries, err := infile.Read(path, infile.MaxText)
 	for _, s := range ps.stages {
 		if err == nil {
 			err = stf.Configure(s.Pipeline(), path, entries)

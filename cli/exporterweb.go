@@ -8,15 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/version"
 )
 
@@ -119,14 +118,14 @@ func schemeOf(config string) (string, error) {
 	if config == "" {
 		return "http", nil
 	}
-	text, err := os.ReadFile(config)
+	text, err := infile.Read(config, infile.MaxText)
 	if err != nil {
 		return "", err
 	}
 	var c struct {
 		TLS map[string]any `yaml:"tls_server_config"`
 	}
-	if err := yaml.Unmarshal(text, &c); err != nil {
+	if err := infile.YAML(text, &c); err != nil {
 		return "", err
 	}
 	if len(c.TLS) > 0 {

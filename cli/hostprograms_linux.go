@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,7 +12,9 @@ import (
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/preloaded"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual"
 )
@@ -119,12 +119,12 @@ func (r *programRun) host(at int) (int, error) {
 func (r *programRun) ended() (all []results.HostProgram, err error) {
 	for i, p := range r.Programs {
 		one := r.programs[i]
-		text, err := io.ReadAll(io.NewSectionReader(r.outputs[i], 0, math.MaxInt64))
+		text, err := programOutput(r.outputs[i])
 		if err != nil {
 			return nil, err
 		}
 		out := results.HostProgram{
-			Host: p.Host, Run: p.Run, StartUs: stats.Float(p.Start.Microseconds()), EndUs: stats.Unmeasured, Status: -1, Output: string(text),
+			Host: p.Host, Run: p.Run, StartUs: stats.Float(p.Start.Microseconds()), EndUs: stats.Unmeasured, Status: -1, Output: text,
 		}
 		if one.End < r.End {
 			out.EndUs, out.Status = stats.Float(one.End.Microseconds()), exitStatus(one.Command.ProcessState)
@@ -132,6 +132,19 @@ func (r *programRun) ended() (all []results.HostProgram, err error) {
 		all = append(all, out)
 	}
 	return all, nil
+}
+
+// maxProgramOutput is up to how much of a program's output results have.
+const maxProgramOutput = units.MiB
+
+// programOutput reads what a program printed, and says at the end how much there is if that
+// is more than is kept.
+func programOutput(f *os.File) (string, error) {
+	text, size, err := infile.Head(f, maxProgramOutput)
+	if err != nil || size <= maxProgramOutput {
+		return string(text), err
+	}
+	return fmt.Sprintf("%s\n[the first %d of %d bytes that the program printed]\n", text, int64(maxProgramOutput), int64(size)), nil
 }
 
 // exitStatus is a process's as shells have it.

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -84,4 +87,34 @@ func runIncast(t *testing.T, text string, o bench.Options) *results.Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// What a program prints is kept up to a limit, and the output says so.
+func TestProgramOutput(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out")
+	line := strings.Repeat("x", 1023) + "\n"
+	for _, kib := range []int{0, 1, 1024, 1025, 100 << 10} {
+		if err := os.WriteFile(name, []byte(strings.Repeat(line, kib)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var text string
+		used := infile.Allocated(func() {
+			var err error
+			if text, err = programOutput(f); err != nil {
+				t.Fatal(err)
+			}
+		})
+		want := fmt.Sprintf("[the first 1048576 of %d bytes that the program printed]\n", kib<<10)
+		if cut := kib > 1024; strings.HasSuffix(text, want) != cut || !cut && len(text) != kib<<10 || len(text) > 1<<20+100 {
+			t.Errorf("%d KiB: %d bytes, which end in %q", kib, len(text), text[max(0, len(text)-100):])
+		}
+		if used > 16<<20 {
+			t.Errorf("%d KiB: took %d bytes", kib, used)
+		}
+	}
 }

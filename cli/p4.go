@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/cli/internal/capture"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/stf"
@@ -288,7 +289,7 @@ a packet test (.stf).`,
 			pl.Seed(seed)
 			pl.SetLog(func(s string) { _, _ = fmt.Fprintln(c.ErrOrStderr(), s) })
 			if entries != "" {
-				text, err := os.ReadFile(entries)
+				text, err := infile.Read(entries, infile.MaxText)
 				if err != nil {
 					return usageError{err}
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -69,7 +70,7 @@ func isScenario(name string) bool {
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		return true
 	}
-	text, err := os.ReadFile(name)
+	text, err := infile.Read(name, infile.MaxYAML)
 	if err != nil {
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
@@ -97,7 +98,7 @@ func (f *switchFlags) config() (softswitch.Config, error) {
 	if f.entries == "" {
 		return c, nil
 	}
-	text, err := os.ReadFile(f.entries)
+	text, err := infile.Read(f.entries, infile.MaxText)
 	if err == nil {
 		err = stf.Configure(c.Pipeline, f.entries, text)
 	}

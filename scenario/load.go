@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
@@ -123,7 +124,7 @@ func read(name string) (src []byte, file string, err error) {
 	case err == nil && info.IsDir():
 		return nil, "", fmt.Errorf("%s is a directory: name a scenario's file", name)
 	}
-	src, err = os.ReadFile(name)
+	src, err = infile.Read(name, infile.MaxText)
 	return src, name, err
 }
 

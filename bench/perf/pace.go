@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/units"
@@ -148,7 +149,7 @@ func set(config any, setting string) error {
 		}
 		return fmt.Errorf("there is no such key%s The keys are %s", cmp.Or(near, "."), strings.Join(names, ", "))
 	}
-	err := yaml.UnmarshalWithOptions([]byte(key+": "+value), config, yaml.Strict())
+	err := infile.YAML([]byte(key+": "+value), config, yaml.Strict())
 	if err == nil {
 		return nil
 	}

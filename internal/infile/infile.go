@@ -80,17 +80,12 @@ func readAll(r io.Reader, size, most units.Bytes) ([]byte, error) {
 	}
 }
 
-// Head reads up to most bytes of a file, and says how many it has.
-func Head(name string, most units.Bytes) (text []byte, size units.Bytes, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
+// Head reads up to most bytes of an open file, from its beginning, and says how many it has.
+func Head(f *os.File, most units.Bytes) (text []byte, size units.Bytes, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	text, err = io.ReadAll(io.LimitReader(f, int64(most)))
+	text, err = io.ReadAll(io.NewSectionReader(f, 0, int64(most)))
 	return text, max(units.Bytes(info.Size()), units.Bytes(len(text))), err
 }

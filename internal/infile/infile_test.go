@@ -39,7 +39,12 @@ func TestRead(t *testing.T) {
 	if text, err := infile.All(io.LimitReader(endless{}, int64(units.MiB)), units.MiB); err != nil || len(text) != int(units.MiB) {
 		t.Errorf("got %d bytes, %v", len(text), err)
 	}
-	if text, size, err := infile.Head(name, 4); err != nil || string(text) != "0123" || size != 10 {
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, size, err := infile.Head(f, 4); err != nil || string(text) != "0123" || size != 10 {
 		t.Errorf("got %q of %v, %v", text, size, err)
 	}
 }

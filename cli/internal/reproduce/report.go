@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // reportVersion is the version of the JSON that Report.Write writes. It changes when
@@ -138,8 +140,12 @@ func (r *Report) Write(w io.Writer) error {
 
 // ReadReport reads what Write wrote. It has no charts.
 func ReadReport(in io.Reader) (*Report, error) {
+	text, err := infile.All(in, infile.MaxRecord)
+	if err != nil {
+		return nil, err
+	}
 	var r Report
-	if err := json.NewDecoder(in).Decode(&r); err != nil {
+	if err := infile.JSON(text, &r); err != nil {
 		return nil, fmt.Errorf("this is no report of sluice reproduce: %w", err)
 	}
 	switch {
