@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,7 @@ func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config,
 	if err != nil {
 		return usageError{err}
 	}
+	folder = folder.Waiting(sayWaiting(os.Stderr))
 	tasks, err := sweep.ParseTasks(f.index, &sweep.Plan{Cells: int(seeds), Chunk: f.chunk})
 	if err != nil {
 		return usageError{err}

@@ -49,10 +49,18 @@ verify runs some again and compares bytes.`,
 		if err != nil {
 			err = usageError{err}
 		}
-		return f, err
+		return f.Waiting(sayWaiting(os.Stderr)), err
 	}
 	cmd.AddCommand(newSweepPlan(open), newSweepRun(open), newSweepStatus(open), newSweepMerge(open), newSweepReport(open), newSweepVerify(open))
 	return cmd
+}
+
+// sayWaiting says on a terminal what an object store is waited for; elsewhere it is nil.
+func sayWaiting(f *os.File) func(what string) {
+	if newProgress(f) == nil {
+		return nil
+	}
+	return func(what string) { _, _ = fmt.Fprintf(f, "\rwaiting for %s\n", what) } // it is only a word
 }
 
 // openSweep opens the folder that a command names.
