@@ -54,6 +54,7 @@ var (
 // Numbering is what segments have in the identification field of IPv4.
 type Numbering int
 
+// Ways to number segments.
 const (
 	Rising Numbering = iota // one more from segment to segment, as the kernel cuts
 	Same                    // that of the first, as packets may be that a receiver put together

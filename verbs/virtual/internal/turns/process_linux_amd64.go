@@ -2,6 +2,7 @@ package turns
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -289,12 +290,10 @@ func (s *scheduler) awaitHello(p *process, tid int) (conn int, ok bool) {
 // accept takes a connection and its first message.
 func (s *scheduler) accept() {
 	conn, _, err := unix.Accept4(s.listener, unix.SOCK_CLOEXEC)
-	switch err {
-	case nil:
-	case unix.EMFILE, unix.ENFILE:
-		s.failf("another thread of a program: %w: raise the limit on open files (ulimit -n)", err)
-		return
-	default:
+	if err != nil {
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			s.failf("another thread of a program: %w: raise the limit on open files (ulimit -n)", err)
+		}
 		return
 	}
 	_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10})
