@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,13 +60,13 @@ func flagFault(c *cobra.Command, err error) error {
 		return fmt.Errorf("--%s needs a value", lacking.GetFlag().Name)
 	case errors.As(err, &value):
 		f := value.GetFlag()
-		return fmt.Errorf("--%s %s: %s", f.Name, value.GetValue(), expected(f.Value.Type(), value))
+		return fmt.Errorf("--%s %s: %s", f.Name, value.GetValue(), expected(f.Value.Type(), value.GetValue(), value))
 	}
 	return err
 }
 
-// expected says what a flag of a type takes.
-func expected(kind string, err error) string {
+// expected says what a flag of a type takes, in place of the value that it was given.
+func expected(kind, given string, err error) string {
 	switch kind {
 	case "uint8":
 		return "give a whole number from 0 to 255"
@@ -76,8 +77,7 @@ func expected(kind string, err error) string {
 	case "bool":
 		return "give true or false"
 	case "duration":
-		var number float64
-		if n, e := fmt.Sscanf(errors.Unwrap(err).Error(), "time: missing unit in duration \"%g\"", &number); e == nil && n == 1 {
+		if number, err := strconv.ParseFloat(given, 64); err == nil {
 			return fmt.Sprintf("unit missing, for example %gs", number)
 		}
 		return fmt.Sprintf("give a time with its unit, for example %v", 3*time.Second)

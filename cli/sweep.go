@@ -47,9 +47,9 @@ verify runs some again and compares bytes.`,
 	open := func(name string) (sweep.Folder, error) {
 		f, err := sweep.Open(name, endpoint)
 		if err != nil {
-			err = usageError{err}
+			return f, usageError{err}
 		}
-		return f.Waiting(sayWaiting(os.Stderr)), err
+		return f.Waiting(sayWaiting(os.Stderr)), nil
 	}
 	cmd.AddCommand(newSweepPlan(open), newSweepRun(open), newSweepStatus(open), newSweepMerge(open), newSweepReport(open), newSweepVerify(open))
 	return cmd

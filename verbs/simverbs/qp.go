@@ -55,7 +55,7 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	case c.MaxSendSGE < 0 || c.MaxSendSGE > most.MaxSGE || c.MaxRecvSGE < 0 || c.MaxRecvSGE > most.MaxSGE:
 		return bad(verbs.ErrInvalid, "%d and %d pieces a request: 0 to %d", c.MaxSendSGE, c.MaxRecvSGE, most.MaxSGE)
 	case c.MaxInlineData < 0 || c.MaxInlineData > most.MaxInlineData:
-		return bad(verbs.ErrInvalid, "%d bytes of inline data: 0 to %d", c.MaxInlineData, most.MaxInlineData)
+		return bad(verbs.ErrInvalid, "%d bytes of inline data, expected 0 to %d", c.MaxInlineData, most.MaxInlineData)
 	}
 	cfg := nicmodel.QPConfig{
 		Type: a.Type, PD: p.num, SendCQ: send.num, RecvCQ: recv.num,

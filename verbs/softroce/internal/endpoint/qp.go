@@ -92,7 +92,7 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	case c.MaxSendSGE < 0 || c.MaxSendSGE > MaxSGE || c.MaxRecvSGE < 0 || c.MaxRecvSGE > MaxSGE:
 		return bad(verbs.ErrInvalid, "%d and %d pieces a request: 0 to %d", c.MaxSendSGE, c.MaxRecvSGE, MaxSGE)
 	case c.MaxInlineData < 0 || c.MaxInlineData > MaxInline:
-		return bad(verbs.ErrInvalid, "%d bytes of inline data: 0 to %d", c.MaxInlineData, MaxInline)
+		return bad(verbs.ErrInvalid, "%d bytes of inline data, expected 0 to %d", c.MaxInlineData, MaxInline)
 	case a.SRQ != nil && (a.SRQ.pd != p || a.SRQ.gone):
 		return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
 	case e.qps.n >= e.cfg.MaxQPs:
