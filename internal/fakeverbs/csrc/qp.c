@@ -177,6 +177,9 @@ int ibv_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
 		if (attr->rate_limit < cfg->rate_min || attr->rate_limit > cfg->rate_max)
 			return EINVAL;
 	}
+	if (((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > cfg->max_rd_atom) ||
+	    ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > cfg->max_rd_atom))
+		return EINVAL;
 	struct ibv_qp_attr *a = &qp->attr;
 #define TAKE(bit, field)                                                                           \
 	if (mask & (bit))                                                                          \

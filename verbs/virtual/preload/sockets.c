@@ -398,6 +398,10 @@ EXPORT int getsockopt(int fd, int level, int option, void *restrict value, sockl
 
 	if (!simulated() || !inet_stream(fd) || (level == SOL_SOCKET && option != SO_DOMAIN && option != SO_PROTOCOL))
 		return NEXT(getsockopt)(fd, level, option, value, len);
+	if ((level == IPPROTO_IP && option == IP_MTU) || (level == IPPROTO_IPV6 && option == IPV6_MTU)) {
+		errno = ENOPROTOOPT; /* the bytes of these sockets cross no link */
+		return -1;
+	}
 	if (level == SOL_SOCKET)
 		show = option == SO_DOMAIN ? family(fd) : IPPROTO_TCP;
 	memset(value, 0, *len);
