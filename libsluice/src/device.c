@@ -4,8 +4,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 pthread_mutex_t sl_making = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_device *devices;
@@ -79,25 +85,34 @@ static void probe_stamps(struct sl_device *d, const struct ibv_device_attr_ex *a
 
 /* ---- rates */
 
-/* The first line of a file as a number, 0 if it has none. */
-static int64_t number_in(const char *path)
-{
-	long long v = 0;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%lld", &v) != 1)
-		v = 0;
-	fclose(f);
-	return v;
-}
-
+/* An interface's line rate by its driver, 0 where that knows none. Below /sys/class/net may be another network namespace's
+ * interfaces (nsenter --net): ethtool's are this one's. */
 static int64_t speed_of(const char *interface)
 {
-	char path[512];
-	snprintf(path, sizeof(path), "/sys/class/net/%.64s/speed", interface);
-	int64_t mbps = number_in(path);
-	return mbps > 0 ? mbps * 1000000 : 0;
+	/* The kernel answers the first request with the length of its masks, negative, and the second with the settings. */
+	union {
+		struct ethtool_link_settings settings;
+		char room[sizeof(struct ethtool_link_settings) + 3 * 127 * sizeof(uint32_t)];
+	} u;
+	struct ifreq r;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ok = fd >= 0;
+
+	memset(&u, 0, sizeof(u));
+	memset(&r, 0, sizeof(r));
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
+	r.ifr_data = (void *)&u;
+	for (int i = 0; ok && i < 2; i++) {
+		u.settings.cmd = ETHTOOL_GLINKSETTINGS;
+		ok = !ioctl(fd, SIOCETHTOOL, &r);
+		if (u.settings.link_mode_masks_nwords > 0)
+			break;
+		u.settings.link_mode_masks_nwords = (int8_t)-u.settings.link_mode_masks_nwords;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!ok || u.settings.link_mode_masks_nwords <= 0 || u.settings.speed == (uint32_t)SPEED_UNKNOWN)
+		return 0;
+	return (int64_t)u.settings.speed * 1000000;
 }
 
 /* The rate of the network interface that is the device's alone. */

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/Mellanox/rdmamap"
 
@@ -68,19 +67,4 @@ func linkRate(netdev string, speed, width uint8) int64 {
 		}
 	}
 	return lanes[width] * laneRate[speed]
-}
-
-// Statistics returns what the kernel counts of a port, by the kernel's names: its
-// counters and, where it has any, those of its hardware.
-func (d *Device) Statistics(port int) (map[string]uint64, error) {
-	counters, err := rdmamap.GetRdmaSysfsStats(d.ibdev, port)
-	if err != nil {
-		return nil, fail("statistics", d.name, int(syscall.ENODEV), "%v", err)
-	}
-	hardware, _ := rdmamap.GetRdmaSysfsHwStats(d.ibdev, port) // not all devices have any
-	out := map[string]uint64{}
-	for _, e := range append(counters, hardware...) {
-		out[e.Name] = e.Value
-	}
-	return out, nil
 }

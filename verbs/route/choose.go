@@ -217,7 +217,7 @@ func (f *From) follow(attr *verbs.PortAttr, to *To, loop, routed bool, ask looku
 		f.MTU /= 2
 	}
 	if loop {
-		if r := Rate(w.Interface); r > 0 {
+		if r := rate(w.Interface); r > 0 {
 			f.Rate = r
 		}
 	}

@@ -5,9 +5,10 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/internal/netif"
 )
 
 // kernel is the lookup of the network namespace that the calling thread is in. It asks by
@@ -51,22 +52,15 @@ func kernel(peer, from netip.Addr, by string) (Way, error) {
 
 // loopback reports whether an interface is the loopback.
 func loopback(name string) bool {
-	l, err := netlink.LinkByName(name)
-	return err == nil && l.Attrs().RawFlags&unix.IFF_LOOPBACK != 0
+	f, err := netif.ByName(name)
+	return err == nil && f.Loopback
 }
 
-// Rate is the line rate of an interface in bits per second, by its driver; 0 where that
-// knows none.
-func Rate(name string) int64 {
-	e, err := ethtool.NewEthtool()
+// rate is the line rate of an interface in bits per second; 0 where it is not known.
+func rate(name string) int64 {
+	f, err := netif.ByName(name)
 	if err != nil {
 		return 0
 	}
-	defer e.Close()
-	const unknown = 1<<32 - 1
-	s, err := e.GetLinkSettings(name)
-	if err != nil || s.Speed == unknown {
-		return 0
-	}
-	return int64(s.Speed) * 1_000_000
+	return f.Rate
 }

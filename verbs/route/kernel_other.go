@@ -15,5 +15,4 @@ func kernel(peer, _ netip.Addr, _ string) (Way, error) {
 
 func loopback(string) bool { return false }
 
-// Rate is the line rate of an interface in bits per second; 0 where it is not known.
-func Rate(string) int64 { return 0 }
+func rate(string) int64 { return 0 }
