@@ -280,26 +280,92 @@ static bool interface_address(struct sockaddr_storage *addr)
 	return i != NULL;
 }
 
-bool device_address(const struct device *d, struct sockaddr_storage *addr)
+/* own_gid is the GID of an address. */
+static union ibv_gid own_gid(const struct sockaddr_storage *addr)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	if (addr->ss_family == AF_INET)
+		memcpy(gid.raw + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+	else
+		memcpy(gid.raw, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+	return gid;
+}
+
+/* each_gid calls f for the port's GIDs of RoCEv2 until it returns true, and returns the index of that one, or -1. */
+static int each_gid(const struct device *d, bool (*f)(const union ibv_gid *gid, void *with), void *with)
+{
+	struct ibv_port_attr a;
+
+	if (ibv_query_port(d->context, d->port, &a))
+		return -1;
+	for (int i = 0; i < a.gid_tbl_len; i++) {
+		struct ibv_gid_entry e;
+
+		if (!ibv_query_gid_ex(d->context, d->port, i, &e, 0) && e.gid_type == IBV_GID_TYPE_ROCE_V2 && f(&e.gid, with))
+			return i;
+	}
+	return -1;
+}
+
+static bool is_gid(const union ibv_gid *gid, void *with)
+{
+	return !memcmp(gid, with, sizeof *gid);
+}
+
+bool device_has(const struct device *d, const struct sockaddr_storage *addr)
+{
+	union ibv_gid own = own_gid(addr);
+
+	return each_gid(d, is_gid, &own) >= 0;
+}
+
+static void gid_address(const union ibv_gid *gid, struct sockaddr_storage *addr)
 {
 	struct sockaddr_in *v4 = (void *)addr;
 	struct sockaddr_in6 *v6 = (void *)addr;
 
 	memset(addr, 0, sizeof *addr);
-	if (settings.interfaces.given || is_link_local(&d->gid)) {
-		if (interface_address(addr))
-			return true;
-		WARN("no interface with an address%s", settings.interfaces.given ? " is one of NCCL_SOCKET_IFNAME" : "; set NCCL_SOCKET_IFNAME");
-		return false;
-	}
-	if (is_ipv4(&d->gid)) {
+	if (is_ipv4(gid)) {
 		v4->sin_family = AF_INET;
-		memcpy(&v4->sin_addr, d->gid.raw + 12, 4);
+		memcpy(&v4->sin_addr, gid->raw + 12, 4);
 	} else {
 		v6->sin6_family = AF_INET6;
-		memcpy(&v6->sin6_addr, d->gid.raw, 16);
+		memcpy(&v6->sin6_addr, gid->raw, 16);
 	}
-	return true;
+}
+
+struct places {
+	const struct device *device;
+	struct sockaddr_storage *to;
+	int n, most;
+};
+
+static bool add_place(const union ibv_gid *gid, void *with)
+{
+	static const union ibv_gid none;
+	struct places *p = with;
+
+	if (!is_link_local(gid) && memcmp(gid, &none, sizeof none) && memcmp(gid, &p->device->gid, sizeof *gid))
+		gid_address(gid, &p->to[p->n++]);
+	return p->n == p->most;
+}
+
+int device_addresses(const struct device *d, struct sockaddr_storage *all, int most)
+{
+	struct places p = {d, all, 1, most};
+
+	if (settings.interfaces.given || is_link_local(&d->gid)) {
+		memset(all, 0, sizeof *all);
+		if (interface_address(all))
+			return 1;
+		WARN("no interface with an address%s", settings.interfaces.given ? " is one of NCCL_SOCKET_IFNAME" : "; set NCCL_SOCKET_IFNAME");
+		return 0;
+	}
+	gid_address(&d->gid, all);
+	if (settings.gid_index < 0 && p.n < most)
+		each_gid(d, add_place, &p);
+	return p.n;
 }
 
 /* The room that the kernel's RoCE driver leaves for headers (iboe_get_mtu). */
@@ -309,10 +375,9 @@ void device_route(const struct device *d, int fd, union ibv_gid *gid, int *gid_i
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof addr;
-	union ibv_gid own = {.raw = {[10] = 0xff, [11] = 0xff}};
-	struct ibv_port_attr a;
+	union ibv_gid own;
+	int bytes, index;
 	bool v4;
-	int bytes;
 
 	*gid = d->gid;
 	*gid_index = d->gid_index;
@@ -320,21 +385,12 @@ void device_route(const struct device *d, int fd, union ibv_gid *gid, int *gid_i
 	if (getsockname(fd, (void *)&addr, &len))
 		return;
 	v4 = addr.ss_family == AF_INET;
-	if (v4)
-		memcpy(own.raw + 12, &((struct sockaddr_in *)&addr)->sin_addr, 4);
-	else
-		memcpy(own.raw, &((struct sockaddr_in6 *)&addr)->sin6_addr, 16);
-	if (settings.gid_index < 0 && !ibv_query_port(d->context, d->port, &a))
-		for (int i = 0; i < a.gid_tbl_len; i++) {
-			struct ibv_gid_entry e;
-
-			if (ibv_query_gid_ex(d->context, d->port, i, &e, 0) || e.gid_type != IBV_GID_TYPE_ROCE_V2 ||
-			    memcmp(&e.gid, &own, sizeof own))
-				continue;
-			*gid = own;
-			*gid_index = i;
-			break;
-		}
+	own = own_gid(&addr);
+	index = settings.gid_index < 0 ? each_gid(d, is_gid, &own) : -1;
+	if (index >= 0) {
+		*gid = own;
+		*gid_index = index;
+	}
 	/* The socket's path is the queue pairs' if its address is theirs. */
 	len = sizeof bytes;
 	if (memcmp(gid, &own, sizeof own) || getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &bytes, &len))

@@ -89,8 +89,11 @@ void device_release(struct device *d);
 /* device_route chooses the GID by which packets leave as a connected socket's do, and the path's MTU: the socket's
  * source is the route's. Where no GID is that address, or the user names one, it leaves the device's own. */
 void device_route(const struct device *d, int fd, union ibv_gid *gid, int *gid_index, enum ibv_mtu *mtu);
-/* device_address is where peers reach this device's host by TCP. */
-bool device_address(const struct device *d, struct sockaddr_storage *addr);
+/* device_addresses are where peers reach this device's host by TCP, up to most: the address of its GID, and its port's
+ * others, which some peers reach alone. 0 if there is none. */
+int device_addresses(const struct device *d, struct sockaddr_storage *all, int most);
+/* device_has reports whether an address is one of the port's GIDs. */
+bool device_has(const struct device *d, const struct sockaddr_storage *addr);
 
 struct memory {
 	struct device *device;

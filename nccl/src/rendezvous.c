@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 enum {
-	VERSION = 1,
+	VERSION = 2,
+	PLACES = 4, /* addresses at which a listener is reached */
 	PENDING = 8,
 	PATIENCE = 1000000000, /* ns: for so long who has connected may be silent while others wait */
 };
@@ -26,16 +27,21 @@ static const uint64_t handle_magic = 0x536c756963654e48, hello_magic = 0x536c756
 struct handle {
 	uint64_t magic, nonce;
 	uint32_t version;
-	uint16_t family, port;
-	uint8_t addr[16];
+	uint16_t places;
+	struct place {
+		uint16_t port;
+		uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d */
+	} place[PLACES];
+	uint16_t spare; /* 0, so that check covers no padding */
 	uint32_t scope, check;
+	uint32_t chosen;  /* this process's: which place it reaches */
 	uint64_t attempt; /* this process's: which connection connect() was called for before; 0: none */
 };
 _Static_assert(sizeof(struct handle) <= NCCL_NET_HANDLE_MAXSIZE, "a handle has to fit");
 
 struct listener {
 	struct device *device;
-	int fd, traffic_class;
+	int fds[PLACES], places, traffic_class;
 	uint64_t nonce;
 	struct connection *pending[PENDING];
 };
@@ -77,70 +83,113 @@ static void attend(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
-static socklen_t to_sockaddr(const struct handle *h, struct sockaddr_storage *addr)
+static bool is_v4(const struct place *p)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(p->addr, mapped, sizeof mapped);
+}
+
+static socklen_t to_sockaddr(const struct handle *h, int place, struct sockaddr_storage *addr)
 {
 	struct sockaddr_in *v4 = (void *)addr;
 	struct sockaddr_in6 *v6 = (void *)addr;
+	const struct place *p = &h->place[place];
 
 	memset(addr, 0, sizeof *addr);
-	if (h->family == 4) {
+	if (is_v4(p)) {
 		v4->sin_family = AF_INET;
-		v4->sin_port = h->port;
-		memcpy(&v4->sin_addr, h->addr, 4);
+		v4->sin_port = p->port;
+		memcpy(&v4->sin_addr, p->addr + 12, 4);
 		return sizeof *v4;
 	}
 	v6->sin6_family = AF_INET6;
-	v6->sin6_port = h->port;
+	v6->sin6_port = p->port;
 	v6->sin6_scope_id = h->scope;
-	memcpy(&v6->sin6_addr, h->addr, 16);
+	memcpy(&v6->sin6_addr, p->addr, 16);
 	return sizeof *v6;
+}
+
+static void from_sockaddr(struct place *p, const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in *v4 = (const void *)addr;
+	const struct sockaddr_in6 *v6 = (const void *)addr;
+
+	memset(p->addr, 0, sizeof p->addr);
+	if (addr->ss_family == AF_INET) {
+		p->addr[10] = p->addr[11] = 0xff;
+		memcpy(p->addr + 12, &v4->sin_addr, 4);
+		p->port = v4->sin_port;
+	} else {
+		memcpy(p->addr, &v6->sin6_addr, 16);
+		p->port = v6->sin6_port;
+	}
+}
+
+/* listen_at listens at an address, and says at which port, or returns -1. */
+static int listen_at(struct sockaddr_storage *addr)
+{
+	socklen_t len = sizeof *addr;
+	int fd = tcp(addr->ss_family), saved;
+
+	if (fd < 0)
+		return -1;
+	if (!bind(fd, (void *)addr, addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) &&
+	    !listen(fd, 128) && !getsockname(fd, (void *)addr, &len))
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static void stop_listening(struct listener *l)
+{
+	for (int i = 0; i < l->places; i++)
+		close(l->fds[i]);
+	free(l);
 }
 
 nccl_result rendezvous_listen(struct device *d, int traffic_class, void *handle, void **found)
 {
 	struct handle h = {.magic = handle_magic, .version = VERSION};
-	struct sockaddr_storage addr;
-	const struct sockaddr_in *v4 = (void *)&addr;
-	const struct sockaddr_in6 *v6 = (void *)&addr;
-	socklen_t len = sizeof addr;
+	struct sockaddr_storage addrs[PLACES];
+	int n = device_addresses(d, addrs, PLACES);
 	struct listener *l;
 
 	*found = NULL;
-	if (!device_address(d, &addr))
+	if (!n)
 		return NCCL_SYSTEM_ERROR;
 	l = calloc(1, sizeof *l);
 	if (!l)
 		return NCCL_SYSTEM_ERROR;
 	l->device = d;
 	l->traffic_class = traffic_class;
-	l->fd = tcp(addr.ss_family);
-	if (l->fd < 0)
-		goto failed;
-	if (bind(l->fd, (void *)&addr, addr.ss_family == AF_INET ? sizeof *v4 : sizeof *v6) || listen(l->fd, 128) ||
-	    getsockname(l->fd, (void *)&addr, &len)) {
-		WARN("%s: can't listen at the address of its GID, or of NCCL_SOCKET_IFNAME: %s", d->name, strerror(errno));
-		goto failed;
+	for (int i = 0; i < n; i++) {
+		int fd = listen_at(&addrs[i]);
+
+		if (fd < 0 && !i) {
+			WARN("%s: can't listen at the address of its GID, or of NCCL_SOCKET_IFNAME: %s", d->name, strerror(errno));
+			goto failed;
+		}
+		if (fd < 0)
+			continue; /* another GID's: peers have the first */
+		from_sockaddr(&h.place[l->places], &addrs[i]);
+		l->fds[l->places++] = fd;
 	}
 	if (getrandom(&l->nonce, sizeof l->nonce, 0) != sizeof l->nonce) {
 		WARN("no random number: %s", strerror(errno));
 		goto failed;
 	}
 	h.nonce = l->nonce;
-	h.family = addr.ss_family == AF_INET ? 4 : 6;
-	h.port = addr.ss_family == AF_INET ? v4->sin_port : v6->sin6_port;
-	if (addr.ss_family == AF_INET)
-		memcpy(h.addr, &v4->sin_addr, 4);
-	else
-		memcpy(h.addr, &v6->sin6_addr, 16);
+	h.places = l->places;
 	h.check = check(&h);
 	memset(handle, 0, NCCL_NET_HANDLE_MAXSIZE);
 	memcpy(handle, &h, sizeof h);
 	*found = l;
 	return NCCL_SUCCESS;
 failed:
-	if (l->fd >= 0)
-		close(l->fd);
-	free(l);
+	stop_listening(l);
 	return NCCL_SYSTEM_ERROR;
 }
 
@@ -151,8 +200,7 @@ nccl_result rendezvous_close(void *listener)
 	for (int i = 0; i < PENDING; i++)
 		if (l->pending[i])
 			connection_close(l->pending[i]);
-	close(l->fd);
-	free(l);
+	stop_listening(l);
 	return NCCL_SUCCESS;
 }
 
@@ -216,7 +264,7 @@ static void introduce(struct connection *c)
 static enum moved reached(struct connection *c, const struct handle *h)
 {
 	struct sockaddr_storage addr;
-	socklen_t len = to_sockaddr(h, &addr);
+	socklen_t len = to_sockaddr(h, h->chosen, &addr);
 
 	if (!connect(c->fd, (void *)&addr, len) || errno == EISCONN)
 		return MOVED;
@@ -281,9 +329,38 @@ static struct connection *find(uint64_t attempt)
 	return c;
 }
 
+/* nearest chooses among a peer's places: one to which the kernel's route goes from a GID of the device, and of these the one
+ * whose network is nearest to that source's. */
+static int nearest(const struct device *d, const struct handle *h)
+{
+	int best = -1, chosen = 0;
+
+	for (int i = 0; h->places > 1 && i < h->places; i++) {
+		struct sockaddr_storage to, from;
+		socklen_t len = to_sockaddr(h, i, &to), from_len = sizeof from;
+		int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rank = 0;
+		struct place own;
+
+		/* No packet is sent: connect() looks up the route. */
+		if (fd >= 0 && !connect(fd, (void *)&to, len) && !getsockname(fd, (void *)&from, &from_len)) {
+			from_sockaddr(&own, &from);
+			while (rank < 128 && !((own.addr[rank / 8] ^ h->place[i].addr[rank / 8]) & (0x80 >> rank % 8)))
+				rank++;
+			rank += device_has(d, &from) ? 1000 : 1;
+		}
+		if (fd >= 0)
+			close(fd);
+		if (rank > best) {
+			best = rank;
+			chosen = i;
+		}
+	}
+	return chosen;
+}
+
 static struct connection *attempt(struct device *d, int traffic_class, struct handle *h)
 {
-	int fd = tcp(h->family == 4 ? AF_INET : AF_INET6);
+	int fd = tcp(is_v4(&h->place[h->chosen = nearest(d, h)]) ? AF_INET : AF_INET6);
 	struct connection *c = fd < 0 ? NULL : connection_new(d, true, traffic_class, fd);
 
 	if (!c)
@@ -312,7 +389,7 @@ nccl_result rendezvous_connect(struct device *d, int traffic_class, void *handle
 
 	*sender = NULL;
 	memcpy(&h, handle, sizeof h);
-	if (h.magic != handle_magic || h.version != VERSION || h.check != check(&h)) {
+	if (h.magic != handle_magic || h.version != VERSION || h.check != check(&h) || h.places < 1 || h.places > PLACES || h.chosen >= h.places) {
 		WARN("connect: the handle is not of this plugin's listen, or of another version of it");
 		return NCCL_INVALID_ARGUMENT;
 	}
@@ -383,7 +460,7 @@ static void turn_away(struct connection *c)
 static nccl_result arriving(struct listener *l)
 {
 	struct connection **free = NULL;
-	int fd;
+	int fd = -1;
 
 	for (int i = 0; i < PENDING; i++) {
 		struct connection *c = l->pending[i];
@@ -395,7 +472,11 @@ static nccl_result arriving(struct listener *l)
 	}
 	if (!free)
 		return NCCL_SUCCESS;
-	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	for (int i = 0; i < l->places && fd < 0; i++) {
+		fd = accept4(l->fds[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0 && errno != EAGAIN)
+			break;
+	}
 	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 		WARN("accept: %s", strerror(errno));
 		return NCCL_SYSTEM_ERROR;

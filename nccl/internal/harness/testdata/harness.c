@@ -484,7 +484,7 @@ static void refused(struct side *s)
 
 		memset(junk, 0x5a, sizeof junk);
 		memcpy(&a.sin_port, s->handle + 22, 2);
-		memcpy(&a.sin_addr, s->handle + 24, 4);
+		memcpy(&a.sin_addr, s->handle + 24 + 12, 4); /* of ::ffff:a.b.c.d */
 		for (int i = 0; i < 12; i++) {
 			fd[i] = socket(AF_INET, SOCK_STREAM, 0);
 			if (connect(fd[i], (void *)&a, sizeof a))
@@ -815,13 +815,13 @@ static void half(struct side *s)
 			uint64_t magic, nonce;
 			uint32_t version;
 			uint8_t qps, mtu, rest[2 + 16 + 2 * 16 * 4];
-		} hello = {htobe64(0x536c756963654e43), 0, htobe32(1), 1, 3, {0}};
+		} hello = {htobe64(0x536c756963654e43), 0, htobe32(2), 1, 3, {0}};
 		struct sockaddr_in a = {.sin_family = AF_INET};
 
 		memcpy(&hello.nonce, s->handle + 8, 8);
 		hello.nonce = htobe64(hello.nonce);
 		memcpy(&a.sin_port, s->handle + 22, 2);
-		memcpy(&a.sin_addr, s->handle + 24, 4);
+		memcpy(&a.sin_addr, s->handle + 24 + 12, 4); /* of ::ffff:a.b.c.d */
 		fd = socket(AF_INET, SOCK_STREAM, 0);
 		if (connect(fd, (void *)&a, sizeof a) || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
 			FAIL("no connection: %s", strerror(errno));
@@ -1069,8 +1069,13 @@ static int tcp_connect(const char *host)
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	if (getaddrinfo(host, "7777", &hints, &found) || connect(fd, found->ai_addr, found->ai_addrlen))
+	if (getaddrinfo(host, "7777", &hints, &found))
 		FAIL("%s: %s", host, strerror(errno));
+	for (int tries = 0; connect(fd, found->ai_addr, found->ai_addrlen); tries++) { /* the other side may not be there yet */
+		if (errno != ECONNREFUSED || tries == WAIT * 100)
+			FAIL("%s: %s", host, strerror(errno));
+		usleep(10000);
+	}
 	freeaddrinfo(found);
 	return fd;
 }
