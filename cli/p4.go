@@ -139,7 +139,7 @@ fails.`,
 			if err != nil {
 				return err
 			}
-			files, read := names[1:], os.ReadFile
+			files, read := names[1:], readP4Text
 			if len(files) == 0 {
 				if files, read, err = stfFiles(names[0]); err != nil {
 					return err
@@ -168,12 +168,17 @@ fails.`,
 	return cmd
 }
 
+// readP4Text reads a packet test, or commands for a switch's tables.
+func readP4Text(name string) ([]byte, error) { return infile.Read(name, infile.MaxText) }
+
 // stfFiles finds the tests beside a program, and says how to read them.
 func stfFiles(program string) (files []string, read func(string) ([]byte, error), err error) {
 	dir, file := filepath.Split(program)
 	fsys := os.DirFS(filepath.Clean(dir))
+	read = readP4Text
 	if own, ok := p4.Own(program); ok {
 		fsys, file = p4.Programs, own
+		read = func(name string) ([]byte, error) { return p4.Programs.ReadFile(filepath.Base(name)) }
 	}
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
@@ -196,7 +201,7 @@ func stfFiles(program string) (files []string, read func(string) ([]byte, error)
 		base := dir + stem
 		return nil, nil, fmt.Errorf("%s has no tests: there is neither %s.stf nor %s-*.stf", program, base, base)
 	}
-	return files, func(name string) ([]byte, error) { return fs.ReadFile(fsys, filepath.Base(name)) }, nil
+	return files, read, nil
 }
 
 func testSTF(prog *p4.Program, file string, read func(string) ([]byte, error)) p4TestFile {

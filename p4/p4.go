@@ -9,11 +9,11 @@ package p4
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/check"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
@@ -98,12 +98,15 @@ type Options struct {
 // reported as file:line:column: text, each on a line of its own; what is valid P4 but not run here says "not
 // supported".
 func Load(path string, o Options) (*Program, error) {
-	src, err := os.ReadFile(path)
+	src, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
-	return load(path, src, o, os.ReadFile)
+	return load(path, src, o, readText)
 }
+
+// readText reads a program, or what one includes, from a file.
+func readText(name string) ([]byte, error) { return infile.Read(name, infile.MaxText) }
 
 // LoadFS is Load for a program in fsys, as one that is embedded.
 func LoadFS(fsys fs.FS, name string, o Options) (*Program, error) {

@@ -59,7 +59,7 @@ type text struct {
 
 // find reads the text of the program that Find loads.
 func find(name string) (text, error) {
-	t := text{name: name, read: os.ReadFile}
+	t := text{name: name, read: readText}
 	if own, ok := Own(name); ok {
 		t.name, t.read = own, Programs.ReadFile
 	}

@@ -16,7 +16,7 @@ import (
 // error.
 const (
 	maxInclude = 64
-	maxTokens  = 1 << 20
+	maxTokens  = 1 << 18
 	maxExpand  = 256
 )
 
@@ -91,6 +91,9 @@ func (pp *preprocessor) file(name string, src []byte) {
 		case conds.active():
 			if t.kind == tBad {
 				fail(t.pos, "%s", t.text)
+			}
+			if len(pending) == maxTokens {
+				fail(t.pos, "the program has more than %d tokens", maxTokens)
 			}
 			pending = append(pending, t)
 		}
