@@ -331,6 +331,17 @@ var rules = []struct {
 		send
 		at 30us
 		send => SEND_ONLY 0 1 A R; WRITE_ONLY 1 2 va=0 len=2 A R`},
+	{name: "an RNR NAK ends what a sequence error began: the next one is news", script: `
+		post SEND 1
+		post SEND 2
+		send => SEND_ONLY 0 1 A; SEND_ONLY 1 2 A
+		in ACK 0 syn=0x60 => rewind sequence
+		send => SEND_ONLY 0 1 A R; SEND_ONLY 1 2 A R
+		in ACK 0 syn=0x60 => drop ghost
+		in ACK 0 syn=0x23 => rewind not ready
+		now 30us
+		send => SEND_ONLY 0 1 A R; SEND_ONLY 1 2 A R
+		in ACK 0 syn=0x60 => rewind sequence`},
 	{name: "the wait is over at its time, also before Expire says so; progress gives the RNR retries back",
 		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.RNRRetry = 1 }, script: `
 		post SEND 1
@@ -826,6 +837,7 @@ func TestInvalidRequests(t *testing.T) {
 		"nothing": "", "a SEND": "in SEND_FIRST 0 256 => place recv 0+0 256",
 		"a WRITE":                "in WRITE_FIRST 0 256 va=0 len=600 => check write 0+600 ok, place memory 0 256",
 		"a WRITE of two packets": "in WRITE_FIRST 0 256 va=0 len=512 => check write 0+512 ok, place memory 0 256",
+		"a WRITE with 44 left":   "in WRITE_FIRST 0 256 va=0 len=300 => check write 0+300 ok, place memory 0 256",
 	}
 	for after, lines := range map[string][]string{
 		"nothing": {
@@ -846,6 +858,7 @@ func TestInvalidRequests(t *testing.T) {
 			"READ_REQUEST 0 len=1", "COMPARE_SWAP 0 va=8", "WRITE_MIDDLE 255", "WRITE_LAST 88", "WRITE_LAST 0",
 		},
 		"a WRITE of two packets": {"WRITE_MIDDLE 256", "WRITE_LAST 255", "WRITE_LAST 257"},
+		"a WRITE with 44 left":   {"WRITE_LAST 43", "WRITE_LAST 45", "WRITE_LAST_IMM 45", "WRITE_LAST 256"},
 	} {
 		for _, l := range lines {
 			t.Run(l+" after "+after, func(t *testing.T) {

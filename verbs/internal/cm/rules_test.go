@@ -137,10 +137,16 @@ func (h *host) settle(s cm.State) {
 func TestEveryMessageInEveryState(t *testing.T) {
 	const none = roce.Attribute(0)
 	req := func(t testing.TB) []byte { return request(t, nil) }
+	// Of the same ID, but not the same request.
+	reqPSN := func(t testing.TB) []byte { return request(t, func(r *roce.REQ) { r.StartingPSN ^= 1 }) }
+	reqService := func(t testing.TB) []byte { return request(t, func(r *roce.REQ) { r.ServiceID ^= 1 }) }
 	rep := func(t testing.TB) []byte { return reply(t, nil) }
 	rtu := func(t testing.TB) []byte { return mad(t, &roce.RTU{LocalCommID: theirs, RemoteCommID: ours}) }
 	dreq := func(t testing.TB) []byte {
 		return mad(t, &roce.DREQ{LocalCommID: theirs, RemoteCommID: ours, RemoteQPN: 0x16})
+	}
+	dreqOther := func(t testing.TB) []byte { // for a queue pair that is another's
+		return mad(t, &roce.DREQ{LocalCommID: theirs, RemoteCommID: ours, RemoteQPN: 0x17})
 	}
 	drep := func(t testing.TB) []byte { return mad(t, &roce.DREP{LocalCommID: theirs, RemoteCommID: ours}) }
 	rej := func(t testing.TB) []byte {
@@ -164,6 +170,13 @@ func TestEveryMessageInEveryState(t *testing.T) {
 		{"passive", passive, cm.Idle, req, cm.REQReceived, none, cm.EventRequest},
 		{"passive", passive, cm.REQReceived, req, cm.REQReceived, roce.AttrMRA, 0},
 		{"passive", passive, cm.REPSent, req, cm.REPSent, roce.AttrREP, 0},
+		{"passive", passive, cm.REPSent, reqPSN, cm.REPSent, roce.AttrREJ, 0},
+		{"passive", passive, cm.REPSent, reqService, cm.REPSent, roce.AttrREJ, 0},
+		{"passive", passive, cm.Established, reqPSN, cm.Established, roce.AttrREP, 0},
+		{"passive", passive, cm.Established, reqService, cm.Established, roce.AttrREJ, 0},
+		{"passive", passive, cm.Established, dreqOther, cm.Established, none, 0},
+		{"passive", passive, cm.REPSent, dreqOther, cm.REPSent, none, 0},
+		{"passive", passive, cm.TimeWait, dreqOther, cm.TimeWait, none, 0},
 		{"passive", passive, cm.Established, req, cm.Established, none, 0},
 		{"passive", passive, cm.DREQSent, req, cm.DREQSent, none, 0},
 		{"passive", passive, cm.TimeWait, req, cm.TimeWait, none, 0},
@@ -244,7 +257,11 @@ func TestEveryMessageInEveryState(t *testing.T) {
 		}
 		if answer == roce.AttrREJ || answer == roce.AttrDREP {
 			m := roce.MAD(h.sent[0].MAD[:])
-			if m.LocalCommID() != ours || m.RemoteCommID() != theirs || m.TransactionID() != tid {
+			from := uint32(ours)
+			if answer == roce.AttrREJ && roce.MAD(msg).Attribute() == roce.AttrREQ {
+				from = 0 // who refuses a REQ makes no ID for it
+			}
+			if m.LocalCommID() != from || m.RemoteCommID() != theirs || m.TransactionID() != tid {
 				t.Errorf("%s: answer from %#x to %#x of transaction %#x", what, m.LocalCommID(), m.RemoteCommID(), m.TransactionID())
 			}
 		}
