@@ -71,6 +71,7 @@ type host struct {
 	t      testing.TB
 	sent   []cm.Outgoing
 	events []cm.Event
+	all    uint64 // datagrams that it has put out
 }
 
 func newHost(t testing.TB, guid uint64, change func(*cm.Config)) *host {
@@ -92,6 +93,14 @@ func (h *host) drain() {
 	var o cm.Outgoing
 	for h.NextMAD(&o) {
 		h.sent = append(h.sent, o)
+		h.all++
+	}
+	counted := uint64(0)
+	for _, n := range h.Counters.Sent {
+		counted += n
+	}
+	if counted != h.all {
+		h.t.Errorf("%d datagrams are counted as sent, of %d", counted, h.all)
 	}
 	var e cm.Event
 	for h.NextEvent(&e) {

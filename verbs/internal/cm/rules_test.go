@@ -432,6 +432,29 @@ func TestRequestsThatAreDropped(t *testing.T) {
 	}
 }
 
+// TestBacklog: where requests fill a listener's queue, one from who fills it takes the place of his oldest, and one of
+// another, who finds nobody above his share, is dropped; each is counted.
+func TestBacklog(t *testing.T) {
+	h := passive(t, cm.REQReceived) // by a queue of one
+	from := func(a netip.Addr, id, qpn uint32) {
+		t.Helper()
+		h.Receive(0, cm.Path{Local: toClient.Local, Remote: a}, request(t, func(r *roce.REQ) {
+			r.LocalCommID, r.LocalQPN, r.Primary.LocalGID = id, qpn, roce.GIDOf(a)
+		}))
+	}
+	from(netip.MustParseAddr("10.77.0.9"), 9, 0x99)
+	h.noMAD()
+	h.noEvent()
+	if h.Counters.Backlog != 1 || h.State(ours) != cm.REQReceived {
+		t.Errorf("another's request: %d counted, the one that waits is %v", h.Counters.Backlog, h.State(ours))
+	}
+	from(toClient.Remote, 10, 0x9a)
+	h.drain()
+	if h.Counters.Backlog != 2 || h.State(ours) == cm.REQReceived || h.Connections() != 1 {
+		t.Errorf("his own: %d counted, the one that waited is %v, %d connections", h.Counters.Backlog, h.State(ours), h.Connections())
+	}
+}
+
 // TestRejectedAgain: who missed the REJ gets it again, with its private data.
 func TestRejectedAgain(t *testing.T) {
 	h := passive(t, cm.REQReceived)
