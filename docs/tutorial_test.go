@@ -21,6 +21,7 @@ func TestTutorial(t *testing.T) {
 	}
 	root := root(t)
 	fetchModules(t, root)
+	ownNetwork(t)
 	newSession(t, root, "tutorial.md").follow(15)
 }
 
@@ -32,6 +33,7 @@ func TestCommand(t *testing.T) {
 		}
 	}
 	root := root(t)
+	ownNetwork(t)
 	s := newSession(t, root, "cli.md")
 	bin := filepath.Join(s.dir, "bin")
 	for _, args := range [][]string{

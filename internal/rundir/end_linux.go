@@ -61,7 +61,7 @@ func kill(pid int, path string) bool {
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd) //nolint:errcheck // it was only waited for
+	defer unix.Close(fd)   //nolint:errcheck // it was only waited for
 	if !names(pid, path) { // the number may be another process's by now
 		return false
 	}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package docs
+
+import "testing"
+
+func ownNetwork(*testing.T) {}
