@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // QP is a paced RC queue pair. It implements verbs.QP. Its PD's CreateQP makes
@@ -41,10 +43,12 @@ type QP struct {
 
 // settings are what no segment needs of a queue pair: elsewhere, so that it fits its size class.
 type settings struct {
-	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
+	modifying sync.Mutex // held by Modify and SetRateLimit; guards port, mtu and the path's
 
 	going bool          // Close is at work
-	path  ib.StaticRate // which the shim gave the path, 0 for none; guarded by modifying
+	path  ib.StaticRate // which the shim gave the path, 0 for none
+	peer  netip.Addr    // the GID at the path's other end
+	sgid  int           // the index of this end's
 	port  int
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
@@ -114,7 +118,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	line := s.lineRate(q.port)
+	line := q.lineRate()
 	limit := s.cfg.Outstanding(line)
 	q.depth = min(max(q.cap.MaxSendWR, int((limit+s.cfg.Segment-1)/s.cfg.Segment)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
@@ -192,16 +196,14 @@ func (q *QP) renew() {
 	q.core.Name(uint64(q.index)<<indexShift | uint64(q.shard.gens[q.index])<<genShift)
 }
 
-// lineRate is the NIC's line rate at a port, 0 if that is not known.
-func (s *Shim) lineRate(port int) units.Rate {
+// lineRate is what the queue pair can send at: of its port, and of a device of the loopback
+// by the way to its peer. 0 if that is not known.
+func (q *QP) lineRate() units.Rate {
+	s := q.shard
 	if s.cfg.LineRate > 0 {
 		return s.cfg.LineRate
 	}
-	a, err := s.dev.Port(port)
-	if err != nil {
-		return 0
-	}
-	return units.Rate(a.LinkRate)
+	return units.Rate(route.Rate(s.dev, q.port, q.sgid, q.peer))
 }
 
 // Num implements verbs.QP.
@@ -316,6 +318,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if mask&verbs.AttrAV != 0 {
 		q.path = q.keptRate(static)
+		q.peer, q.sgid = a.AV.GID, a.AV.SGIDIndex
 	}
 	if mask&verbs.AttrPort != 0 {
 		q.port = a.Port

@@ -30,7 +30,7 @@ func (q *QP) prepare() {
 // start makes the engine of a queue pair that is about to send.
 func (q *QP) start() error {
 	s := q.shard
-	line := s.lineRate(q.port)
+	line := q.lineRate()
 	if line <= 0 {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
 	}

@@ -119,6 +119,22 @@ func Choose(dev verbs.Device, port int, to To) (From, error) {
 	return f, nil
 }
 
+// Rate is the line's towards a peer, from an entry of the port's GID table, as From.Rate;
+// 0 where none is known.
+func Rate(dev verbs.Device, port, index int, peer netip.Addr) int64 {
+	attr, err := dev.Port(port)
+	if err != nil {
+		return 0
+	}
+	f := From{Rate: attr.LinkRate}
+	if peer.IsValid() && attr.Netdev != "" && !verbs.Simulated(dev) && loopback(attr.Netdev) {
+		if f.GID, err = dev.GID(port, index); err == nil {
+			f.follow(&attr, &To{Peer: peer}, true, false, kernel)
+		}
+	}
+	return f.Rate
+}
+
 // choose returns the index of the address to send from, -1 if none is of the family. routed:
 // packets to the peer's address go from it.
 func choose(gids []netip.Addr, to *To, netdev string, loop bool, ask lookup) (index int, routed bool) {
