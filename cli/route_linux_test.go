@@ -17,6 +17,9 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/peer"
 )
 
 // hosts are two network namespaces without names, joined by a cable whose ends are called
@@ -30,24 +33,27 @@ type side struct {
 	up        func(t *testing.T, eth netlink.Link)
 }
 
-// in runs f on a thread that is in a namespace, and so are the processes that it starts.
-func in(t *testing.T, ns netns.NsHandle, f func()) {
-	t.Helper()
+// within runs f on a thread that is in a namespace, and so are the processes that it starts.
+func within(ns netns.NsHandle, f func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	was, err := netns.Get()
 	if err != nil {
+		return err
+	}
+	if err = netns.Set(ns); err == nil {
+		f()
+		err = netns.Set(was)
+	}
+	return errors.Join(err, was.Close())
+}
+
+// in is within for a test.
+func in(t *testing.T, ns netns.NsHandle, f func()) {
+	t.Helper()
+	if err := within(ns, f); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := errors.Join(netns.Set(was), was.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := netns.Set(ns); err != nil {
-		t.Fatal(err)
-	}
-	f()
 }
 
 func newHosts(t *testing.T, sides [2]side) *hosts {
@@ -262,4 +268,58 @@ func TestRouteVirtual(t *testing.T) {
 	t.Setenv("SLUICE_VIRTUAL_LIB", lib+"/libsluice-virtual.so")
 	h := newHosts(t, [2]side{{addrs: []string{"10.9.1.1/24", "10.9.2.1/24"}}, {addrs: []string{"10.9.2.2/24"}}})
 	h.serve(t, 1, []string{"rping", "-s", "-d", "soft:eth"}, []string{"virtual", "-d", "soft:eth", "--", rping, "-c", "-a", "10.9.2.2", "-C", "3", "-V"})
+}
+
+// TestRouteLinked is the same for a program that links the shim, as README's does.
+func TestRouteLinked(t *testing.T) {
+	h := newHosts(t, [2]side{{addrs: []string{"10.9.1.1/24", "10.9.2.1/24"}}, {addrs: []string{"10.9.2.2/24"}}})
+	for server, addr := range [2]string{"10.9.2.1", "10.9.2.2"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		want := bytes.Repeat([]byte("route"), 20_000)
+		buf := make([]byte, len(want))
+		addrs, done := make(chan string, 1), make(chan error, 1)
+		serve := func() error {
+			dev, err := paced.Open("soft:eth", "timely")
+			if err != nil {
+				return err
+			}
+			l, err := peer.Listen(ctx, addr+":0")
+			if err != nil {
+				return errors.Join(err, dev.Close())
+			}
+			addrs <- l.Addr().String()
+			c, err := l.Accept(ctx, dev, buf)
+			if err == nil {
+				err = errors.Join(c.Wait(ctx), c.Close())
+			}
+			return errors.Join(err, l.Close(), dev.Close())
+		}
+		go func() {
+			defer close(addrs)
+			var err error
+			entered := within(h[server], func() { err = serve() })
+			done <- errors.Join(entered, err)
+		}()
+		if at, ok := <-addrs; ok {
+			in(t, h[1-server], func() {
+				dev, err := paced.Open("soft:eth", "timely")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c, err := peer.Dial(ctx, dev, at, bytes.Clone(want))
+				if err == nil {
+					err = errors.Join(c.Write(ctx, 0, 0, len(want)), c.Close())
+				}
+				if err = errors.Join(err, dev.Close()); err != nil {
+					t.Errorf("to %s: %v", addr, err)
+					cancel()
+				}
+			})
+		}
+		if err := <-done; err != nil || !bytes.Equal(buf, want) {
+			t.Errorf("at %s: %v, the bytes came: %v", addr, err, bytes.Equal(buf, want))
+		}
+		cancel()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -48,21 +49,22 @@ func dial(device string, gid int, engine, server string) (*client, error) {
 	if c.qp, err = c.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: c.cq, RecvCQ: c.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 1}}); err != nil {
 		return nil, err
 	}
-	me, err := endpoint(c.dev, gid, c.qp)
-	if err != nil {
-		return nil, err
-	}
 	if c.conn, err = net.Dial("tcp", server); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(c.conn)
+	end, from, err := endpoint(c.dev, gid, c.qp, c.conn)
+	if err != nil {
+		return nil, err
+	}
+	me := hello{Endpoint: end, MTU: from.MTU}
+	d := json.NewDecoder(io.LimitReader(c.conn, mostHello))
 	if err := d.Decode(&c.table); err != nil {
 		return nil, err
 	}
-	if err := json.NewEncoder(c.conn).Encode(hello{Endpoint: me}); err != nil {
+	if err := json.NewEncoder(c.conn).Encode(me); err != nil {
 		return nil, err
 	}
-	if err := connect(c.qp, me, c.table.Endpoint, gid); err != nil {
+	if err := connect(c.qp, me, c.table, from); err != nil {
 		return nil, err
 	}
 	var ready string

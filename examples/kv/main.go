@@ -35,7 +35,7 @@ func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("kv", flag.ContinueOnError)
 	device := flags.String("d", "soft:127.0.0.1", "RDMA device")
 	other := flags.String("client-device", "soft:127.0.0.2", "RDMA device of the client, for try")
-	gid := flags.Int("x", 0, "index of the device's address")
+	gid := flags.Int("x", -1, "index of the device's address; -1 takes the one by which the other end is reached")
 	listen := flags.String("listen", ":7475", "TCP address of the server")
 	server := flags.String("server", "127.0.0.1:7475", "TCP address at which clients find it")
 	engine := flags.String("cc", "timely", "rate engine that paces the client")

@@ -10,14 +10,19 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // hello is what the two ends tell each other, once, over TCP.
 type hello struct {
 	verbs.Endpoint
+	MTU  ib.MTU // that the path carries
 	Addr uint64 // of the table; the server's alone
 	RKey uint32
 }
+
+// mostHello is more than all takes that an end is told, in bytes.
+const mostHello = 4096
 
 // server owns the table. Its processor takes no part in puts and gets.
 type server struct {
@@ -80,19 +85,19 @@ func (s *server) client(conn net.Conn) (err error) {
 		defer s.mu.Unlock()
 		err = errors.Join(err, qp.Close())
 	}()
-	me, err := endpoint(s.dev, s.gid, qp)
+	end, from, err := endpoint(s.dev, s.gid, qp, conn)
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(conn).Encode(hello{me, s.mr.Addr(), s.mr.RKey()}); err != nil {
+	me := hello{end, from.MTU, s.mr.Addr(), s.mr.RKey()}
+	if err := json.NewEncoder(conn).Encode(me); err != nil {
 		return err
 	}
 	var peer hello
-	d := json.NewDecoder(conn)
-	if err := d.Decode(&peer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(conn, mostHello)).Decode(&peer); err != nil {
 		return err
 	}
-	if err := connect(qp, me, peer.Endpoint, s.gid); err != nil {
+	if err := connect(qp, me, peer, from); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(conn).Encode("ready"); err != nil {
@@ -106,13 +111,18 @@ func (s *server) close() error {
 	return errors.Join(s.mr.Close(), s.cq.Close(), s.pd.Close(), s.dev.Close())
 }
 
-func endpoint(dev verbs.Device, gid int, qp verbs.QP) (verbs.Endpoint, error) {
-	addr, err := dev.GID(1, gid)
-	return verbs.Endpoint{GID: addr, QPN: qp.Num(), PSN: exchange.RandomPSN()}, err
+// endpoint is this end of a queue pair that is to reach the other end of conn: from the GID
+// at an index, or at -1 by the kernel's route.
+func endpoint(dev verbs.Device, gid int, qp verbs.QP, conn net.Conn) (verbs.Endpoint, route.From, error) {
+	to := route.Over(conn)
+	to.Index = gid
+	from, err := route.Choose(dev, 1, to)
+	return verbs.Endpoint{GID: from.GID, QPN: qp.Num(), PSN: exchange.RandomPSN()}, from, err
 }
 
-func connect(qp verbs.QP, me, peer verbs.Endpoint, gid int) error {
+// connect connects a queue pair. The path MTU is the least of both ends'.
+func connect(qp verbs.QP, me, peer hello, from route.From) error {
 	p := verbs.DefaultRC()
-	p.SGIDIndex = gid
-	return verbs.ConnectRC(qp, me, peer, p)
+	p.SGIDIndex, p.PathMTU = from.Index, min(me.MTU, peer.MTU)
+	return verbs.ConnectRC(qp, me.Endpoint, peer.Endpoint, p)
 }
