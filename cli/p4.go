@@ -352,12 +352,24 @@ func p4Frames(files []string) (frames []portFrame, skipped int, err error) {
 	return frames, skipped, nil
 }
 
+// What the frames of a capture may take that are held at a time: their bytes and what stands
+// beside each, for a file whose length they are out of proportion to.
+const (
+	freeFrameBytes  = 64 << 20
+	frameBytesTimes = 4 // the file's length
+	frameOverhead   = 64
+)
+
 func readFrames(name string, port uint16) (frames []portFrame, skipped int, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, usageError{err}
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	most := int64(freeFrameBytes)
+	if info, err := f.Stat(); err == nil {
+		most += frameBytesTimes * info.Size()
+	}
 	r, err := capture.NewReader(f)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", name, err)
@@ -373,6 +385,9 @@ func readFrames(name string, port uint16) (frames []portFrame, skipped int, err 
 		if rec.Link != layers.LinkTypeEthernet || len(rec.Data) < rec.Length {
 			skipped++
 			continue
+		}
+		if most -= int64(len(rec.Data)) + frameOverhead; most < 0 {
+			return nil, 0, fmt.Errorf("%s: its frames take more memory than %d times the file: unpack it first, or take a part of it", name, frameBytesTimes)
 		}
 		frames = append(frames, portFrame{port, rec.Time, rec.Data})
 	}

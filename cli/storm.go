@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/sim/fault"
@@ -218,15 +220,17 @@ func overName(c *storm.Config) string {
 }
 
 func readFaults(name string, in io.Reader) (fault.Schedule, error) {
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		in = file
+	var text []byte
+	var err error
+	if name == "-" {
+		text, err = infile.All(in, infile.MaxText)
+	} else {
+		text, err = infile.Read(name, infile.MaxText)
 	}
-	s, err := fault.ParseSchedule(in)
+	if err != nil {
+		return nil, err
+	}
+	s, err := fault.ParseSchedule(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -20,8 +20,9 @@ const magic = "\x93SLUICE\r\n"
 
 // Limits on what a Reader accepts.
 const (
-	maxHeader = 1 << 20 // bytes of a stream's description
-	maxChunk  = 1 << 20 // bytes of a chunk's records
+	maxHeader  = 1 << 20 // bytes of a stream's description
+	maxChunk   = 1 << 20 // bytes of a chunk's records
+	maxStreams = 1024
 )
 
 // Kinds of blocks.

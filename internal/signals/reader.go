@@ -101,6 +101,9 @@ func (d *Reader) block() error {
 		if err := s.Env().Validate(); err != nil {
 			return fmt.Errorf("%w: stream %s: %w", ErrCorrupt, s.Device, err)
 		}
+		if len(d.streams) == maxStreams {
+			return fmt.Errorf("%w: it has more than %d streams", ErrCorrupt, maxStreams)
+		}
 		d.streams, d.dropped = append(d.streams, s), append(d.dropped, 0)
 		return nil
 	case blockChunk:

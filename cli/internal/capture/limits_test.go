@@ -8,6 +8,8 @@ import (
 	"io"
 	"runtime/metrics"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 // section is the header of a pcapng section, little endian.
@@ -79,4 +81,30 @@ func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
+}
+
+// A file that unpacks to more than a capture's would is refused before it takes seconds.
+func TestUnpacking(t *testing.T) {
+	for name, c := range map[string]struct {
+		head []byte
+		n    int
+		good bool
+	}{
+		"empty frames":        {words(magicMicroseconds, 4<<16|2, 0, 0, 0xffffffff, 1), 1 << 28, false},
+		"frames of zeros":     {words(magicMicroseconds, 4<<16|2, 0, 0, 0xffffffff, 1, 0, 0, 1<<17, 1<<17), 1 << 28, false},
+		"a few frames":        {words(magicMicroseconds, 4<<16|2, 0, 0, 0xffffffff, 1), 1 << 20, true},
+		"blocks without ends": {section(), 1 << 28, false},
+	} {
+		file := zeros(t, c.head, c.n)
+		infile.Within(t, func() {
+			r, err := NewReader(bytes.NewReader(file))
+			n := 0
+			for ; err == nil; n++ {
+				_, err = r.Next()
+			}
+			if good := errors.Is(err, io.EOF); good != c.good {
+				t.Errorf("%s: after %d frames: %v", name, n, err)
+			}
+		})
+	}
 }

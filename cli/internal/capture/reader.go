@@ -2,7 +2,6 @@ package capture
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,6 +35,7 @@ type Reader struct {
 	Format  string
 	Gzipped bool
 
+	packed *unpacker // nil of a capture that is not gzipped
 	source gopacket.PacketDataSource
 	link   layers.LinkType // of a pcap file
 	number int
@@ -55,11 +55,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	head, err := in.Peek(2)
 	if err == nil && head[0] == 0x1f && head[1] == 0x8b {
 		c.Gzipped = true
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
+		if c.packed, err = newUnpacker(in); err != nil {
 			return nil, fmt.Errorf("%w: it begins as gzip does, but %w", ErrNotCapture, err)
 		}
-		in = bufio.NewReader(unzipped)
+		in = bufio.NewReader(c.packed)
 	}
 	head, err = in.Peek(4)
 	switch {
@@ -107,6 +106,9 @@ func (r *Reader) Next() (Record, error) {
 		return Record{}, fmt.Errorf("%w: frame %d: %w", ErrDamaged, r.number+1, err)
 	}
 	r.number++
+	if r.packed != nil && int64(r.number) > r.packed.frames() {
+		return Record{}, fmt.Errorf("%w: it has more frames than its file has bytes: unpack it with gunzip first, if it is right", ErrDamaged)
+	}
 	link := r.link
 	if len(info.AncillaryData) > 0 {
 		link, _ = info.AncillaryData[0].(layers.LinkType)

@@ -116,6 +116,9 @@ type replay struct {
 	first, end units.Time
 }
 
+// mostStates is how many engines a replay keeps, those that were recorded among them.
+const mostStates = 1 << 17
+
 type flowKey struct {
 	stream int
 	qpn    uint32
@@ -134,6 +137,9 @@ func (p *replay) update(s *signals.Stream, rec *signals.Record) error {
 	key := flowKey{rec.Stream, rec.QPN}
 	f := p.flows[key]
 	if f == nil {
+		if len(p.order)*len(p.sums) >= mostStates {
+			return fmt.Errorf("it has more than %d queue pairs, which is the most for this many engines", len(p.order))
+		}
 		var err error
 		if f, err = newFlow(s, p.engines); err != nil {
 			return err

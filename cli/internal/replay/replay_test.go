@@ -6,11 +6,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/cli/internal/replay"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/verbs"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
@@ -104,4 +106,35 @@ func TestReplayOfAnotherEngine(t *testing.T) {
 	if _, err := replay.Run(io.LimitReader(bytes.NewReader(file), 4), nil); !errors.Is(err, signals.ErrCorrupt) {
 		t.Errorf("four bytes: %v", err)
 	}
+}
+
+// A recording of more queue pairs than a program could have is refused within limits of
+// memory.
+func TestManyQueuePairs(t *testing.T) {
+	var file bytes.Buffer
+	rec := signals.NewRecorder(&file)
+	src, err := rec.Source(signals.Stream{Device: "d", Engine: "timely", Line: 100e9, Base: 10, MTU: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for qpn := range uint32(300_000) {
+		for dropped := src.Dropped(); ; dropped = src.Dropped() {
+			src.Record(qpn, &cc.Ack{Now: 1, RTT: 1, NetRTT: 1, Bytes: 1, Packets: 1, Scale: 1}, cc.Control{Rate: 1e9, Window: cc.Unlimited})
+			if src.Dropped() == dropped {
+				break
+			}
+			time.Sleep(time.Millisecond) // until it is written
+		}
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if file.Len() > 8<<20 {
+		t.Fatalf("%d bytes", file.Len())
+	}
+	infile.Within(t, func() {
+		if _, err := replay.Run(&file, []replay.Engine{engine(t, "timely")}); err == nil || !strings.Contains(err.Error(), "queue pairs") {
+			t.Errorf("%v", err)
+		}
+	})
 }
