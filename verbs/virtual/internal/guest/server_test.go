@@ -102,6 +102,9 @@ func TestFull(t *testing.T) {
 			t.Errorf("node %d: %v, expected %v", i, got, want)
 		}
 	}
+	if n, err := unix.Read(sockets[2], make([]byte, 1)); n != 0 || err != nil { // until its descriptor at the server is free
+		t.Fatalf("the connection that was refused: %d bytes, %v", n, err)
+	}
 	if err := unix.Close(sockets[0]); err != nil {
 		t.Fatal(err)
 	}
