@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 }
 
 // others are flags of other tools, which pages name without them.
-var others = map[string]bool{"--mem": true, "--privileged": true, "--use_old_post_send": true}
+var others = map[string]bool{"--mem": true, "--privileged": true, "--run_infinitely": true, "--use_old_post_send": true}
 
 var (
 	longFlag = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
