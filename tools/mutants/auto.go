@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -134,9 +135,10 @@ func addProfile(lines map[string]map[int]bool, module string, profile []byte) er
 
 // draw is which of the automatic mutants are judged.
 type draw struct {
-	sample int    // how many; -1 for all
-	seed   uint64 // of their order
-	at     string // FILE:LINE or FILE:LINE:COLUMN, with commas between; all places if empty
+	sample int               // how many; -1 for all
+	seed   uint64            // of their order
+	at     string            // FILE:LINE or FILE:LINE:COLUMN, with commas between; all places if empty
+	alike  map[change]string // those that make no difference, and why
 }
 
 func (d *draw) has(m *Mutant) bool {
@@ -146,11 +148,18 @@ func (d *draw) has(m *Mutant) bool {
 	})
 }
 
-// auto draws among the mutants of packages, judges each by the tests of all of these, and
-// calls report with each as it is judged. What does not compile is no mutant, and not
-// counted.
-func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func(*Result)) (candidates int, err error) {
-	packages, err := t.w.list(ctx, patterns)
+// judge finds out what becomes of an automatic mutant.
+type judge interface {
+	// ready makes sure that nothing is found in the tree as it is.
+	ready(ctx context.Context, mutated, testing []string) error
+	verdict(ctx context.Context, m *Mutant) (*Verdict, error)
+}
+
+// auto draws among the mutants of packages, has each judged, and calls report with each as
+// it is. What does not compile is no mutant, and not counted; nor is what makes no
+// difference, which is told to left.
+func (w *workspace) auto(ctx context.Context, patterns []string, d draw, j judge, report func(*Result), left func(*Mutant, string)) (candidates int, err error) {
+	packages, err := w.list(ctx, patterns)
 	if err != nil {
 		return 0, err
 	}
@@ -161,17 +170,7 @@ func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func
 			testing = append(testing, p.rel)
 		}
 	}
-	if len(testing) == 0 {
-		return 0, fmt.Errorf("%s: no tests", strings.Join(patterns, " "))
-	}
-	all, err := t.w.candidates(packages)
-	if err != nil {
-		return 0, err
-	}
-	if err := t.calibrate(ctx, testing); err != nil {
-		return 0, err
-	}
-	lines, err := t.covered(ctx, mutated, testing)
+	all, err := w.candidates(packages)
 	if err != nil {
 		return 0, err
 	}
@@ -179,17 +178,19 @@ func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func
 	if candidates = len(all); candidates == 0 {
 		return 0, fmt.Errorf("%s: nothing to change at %q", strings.Join(patterns, " "), d.at)
 	}
+	if err := j.ready(ctx, mutated, testing); err != nil {
+		return 0, err
+	}
 	rand.New(rand.NewPCG(d.seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, m := range all {
 		if d.sample == 0 {
 			break
 		}
-		v := &Verdict{}
-		if lines[m.File][m.Line] {
-			v, err = t.judge(ctx, m, near(m, testing))
-		} else if err = t.w.build(ctx, m, "build", "./"+m.Dir()); err == nil {
-			v.Uncovered = true
+		if why := m.why(d.alike); why != "" {
+			left(m, why)
+			continue
 		}
+		v, err := j.verdict(ctx, m)
 		if errors.Is(err, errBuild) {
 			continue
 		}
@@ -200,6 +201,57 @@ func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func
 		report(&Result{m, v})
 	}
 	return candidates, nil
+}
+
+// byTests judges by the tests of packages. A change of a line that none of them runs is not tried.
+type byTests struct {
+	tests
+	testing []string
+	lines   map[string]map[int]bool // that the tests run, by file
+}
+
+func (t *byTests) ready(ctx context.Context, mutated, testing []string) error {
+	if len(testing) == 0 {
+		return fmt.Errorf("%s: no tests", strings.Join(mutated, " "))
+	}
+	t.testing = testing
+	err := t.calibrate(ctx, testing)
+	if err == nil {
+		t.lines, err = t.covered(ctx, mutated, testing)
+	}
+	return err
+}
+
+func (t *byTests) verdict(ctx context.Context, m *Mutant) (*Verdict, error) {
+	if t.lines[m.File][m.Line] {
+		return t.judge(ctx, m, near(m, t.testing))
+	}
+	return &Verdict{Uncovered: true}, t.w.build(ctx, m, "build", "./"+m.Dir())
+}
+
+// byStorms judges by storms over the providers that run the package's code.
+type byStorms struct{ storms }
+
+// stormed are the groups of over to which packages belong.
+var stormed = map[string]string{
+	"roce/rc": "transport", "verbs/softroce/internal/endpoint": "endpoint", "verbs/internal/cm": "cm",
+	"ratelimiter": "shim", "completions": "shim", "verbs/paced": "shim", "verbs/paced/internal/core": "shim",
+}
+
+func (s *byStorms) ready(ctx context.Context, mutated, _ []string) error {
+	var groups []string
+	for _, p := range mutated {
+		group := stormed[strings.TrimPrefix(p, "./")]
+		if group == "" {
+			return fmt.Errorf("%s: storms don't run it: those that they do are %s", p, strings.Join(slices.Sorted(maps.Keys(stormed)), ", "))
+		}
+		groups = append(groups, group)
+	}
+	return s.calibrate(ctx, groups)
+}
+
+func (s *byStorms) verdict(ctx context.Context, m *Mutant) (*Verdict, error) {
+	return s.judge(ctx, m, over[stormed[m.Dir()]])
 }
 
 // near puts the mutant's own package first: its tests find most.

@@ -35,7 +35,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := fit(os.DirFS("."), all); err != nil {
+		if err := errors.Join(fit(os.DirFS("."), all), fitAlike(os.DirFS("."), alike)); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "mutants: %d faults, ok\n", len(all))
@@ -58,6 +58,8 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	long := flags.Bool("long", false, "run the tests without -short")
 	asJSON := flags.Bool("json", false, "write JSON")
 	quiet := flags.Bool("quiet", false, "write the survivors and the table only")
+	storm := flags.Bool("storm", false, "judge by storms instead of unit tests")
+	seeds := flags.Int("seeds", 100, "of storms, over each provider")
 	if err := flags.Parse(args); err != nil {
 		return usage(err)
 	}
@@ -69,26 +71,37 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	t := &tests{w: w, limit: *limit, long: *long}
+	var j judge = &byTests{tests: tests{w: w, limit: *limit, long: *long}}
+	if *storm {
+		j = &byStorms{storms{w: w, seeds: *seeds, limit: *limit}}
+	}
 	var results []*Result
-	candidates, err := t.auto(ctx, flags.Args(), draw{*sample, *seed, *at}, func(r *Result) {
+	leftOut := map[string]string{}
+	known, err := reasons(alike)
+	if err != nil {
+		return err
+	}
+	candidates, err := w.auto(ctx, flags.Args(), draw{*sample, *seed, *at, known}, j, func(r *Result) {
 		results = append(results, r)
 		if !*quiet || !r.Found {
 			fmt.Fprintln(progress(out, *asJSON), r.line())
 		}
+	}, func(m *Mutant, why string) {
+		leftOut[m.FullName()] = why
+		fmt.Fprintf(progress(out, *asJSON), "left out  %s: %s: %s\n", m.FullName(), m.Breaks, why)
 	})
 	if err != nil {
 		return err
 	}
 	if *asJSON {
-		return writeJSON(out, map[string]any{"packages": flags.Args(), "candidates": candidates, "seed": *seed, "mutants": results})
+		return writeJSON(out, map[string]any{"packages": flags.Args(), "candidates": candidates, "seed": *seed, "mutants": results, "left_out": leftOut})
 	}
-	fmt.Fprintf(out, "\n%s: %d of %d possible changes\n", strings.Join(flags.Args(), " "), len(results), candidates)
-	if err := table(out, "package", tally(results, (*Result).Dir), false); err != nil {
+	fmt.Fprintf(out, "\n%s: %d of %d possible changes, drawn by seed %d; %d more make no difference\n", strings.Join(flags.Args(), " "), len(results), candidates, *seed, len(leftOut))
+	if err := table(out, "package", tally(results, (*Result).Dir), *storm); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	return table(out, "operator", tally(results, func(r *Result) string { return r.Kind }), false)
+	return table(out, "operator", tally(results, func(r *Result) string { return r.Kind }), *storm)
 }
 
 // Dir is the mutant's package.
@@ -163,7 +176,7 @@ func judgeOf(ctx context.Context, w *workspace, chosen []*Mutant, limit time.Dur
 	}
 	if storm {
 		s := &storms{w: w, seeds: seeds, limit: limit}
-		return s.judge, s.calibrate(ctx, groups)
+		return func(ctx context.Context, m *Mutant) (*Verdict, error) { return s.judge(ctx, m, over[m.Group]) }, s.calibrate(ctx, groups)
 	}
 	t := &tests{w: w, limit: limit, long: long}
 	slices.Sort(packages)

@@ -21,6 +21,7 @@ type Mutant struct {
 
 	hunks  []hunk // of a planted one
 	source []byte // of an automatic one: the changed file
+	place  string // of an automatic one: its line, with a mark where it is changed
 }
 
 // hunk is some lines in a row and what takes their place.

@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +33,7 @@ func TestPlantedFaultsFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := os.DirFS("../..")
-	if err := fit(tree, all); err != nil {
+	if err := errors.Join(fit(tree, all), fitAlike(tree, alike)); err != nil {
 		t.Error(err)
 	}
 	changed := map[string]string{}
@@ -257,7 +260,9 @@ func TestJudge(t *testing.T) {
 	}
 
 	results := map[string]string{}
-	candidates, err := judge.auto(ctx, []string{"./p"}, draw{sample: -1}, func(r *Result) {
+	var left []string
+	known := map[change]string{{"p/p.go", opReturn, "func never() {»}"}: "It does nothing."}
+	candidates, err := w.auto(ctx, []string{"./p"}, draw{sample: -1, alike: known}, &byTests{tests: *judge}, func(r *Result) {
 		what := "survived"
 		if r.Found {
 			what = "found"
@@ -265,12 +270,34 @@ func TestJudge(t *testing.T) {
 			what = "uncovered"
 		}
 		results[strings.TrimPrefix(r.Name, "p/p.go:")] = what
-	})
+	}, func(m *Mutant, why string) { left = append(left, m.place+" "+why) })
 	want := map[string]string{
 		"5:5 arith": "found", "7:2 drop": "survived", "13:16 return": "uncovered", "14:2 drop": "uncovered",
 	}
 	if d := cmp.Diff(want, results); d != "" || err != nil || candidates != len(want)+1 { // one does not compile
 		t.Errorf("%d candidates, %v:\n%s", candidates, err, d)
+	}
+}
+
+// Changes that make no difference are known by their line, wherever that is.
+func TestAlike(t *testing.T) {
+	const source = "package p\n\nfunc max0(a int) int {\n\tif a < 0 {\n\t\treturn 0\n\t}\n\treturn a\n}\n"
+	tree := fstest.MapFS{"p.go": {Data: []byte(source)}}
+	const good = "# About this file.\n\n= p.go compare\n if a »< 0 {\n# 0 is returned either way,\n# as it is.\n"
+	if err := fitAlike(tree, good); err != nil {
+		t.Error(err)
+	}
+	known, err := reasons(good)
+	if want := map[change]string{{"p.go", "compare", "if a »< 0 {"}: "0 is returned either way, as it is."}; err != nil || !maps.Equal(known, want) {
+		t.Errorf("%q, %v", known, err)
+	}
+	for _, bad := range []string{
+		"= p.go compare\n if a »> 0 {\n# Other line.\n", "= p.go arith\n if a »< 0 {\n# Other kind.\n", "= p.go\n", "= p.go compare\n if a < 0 {\n",
+		"= p.go compare\n# No line.\n", " if a »< 0 {\n", "x\n",
+	} {
+		if err := fitAlike(tree, bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
 	}
 }
 
@@ -319,7 +346,7 @@ func main() {
 		"survived": {"const answer = `{\"seeds\": 30}`", Verdict{}},
 		"crash":    {"var answer = os.Args[100]", Verdict{Found: true, By: "-provider soft", How: "panicked"}},
 	} {
-		v, err := judge.judge(ctx, mutant(c.change))
+		v, err := judge.judge(ctx, mutant(c.change), over["transport"])
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -329,7 +356,7 @@ func main() {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	if v, err := judge.judge(ctx, mutant("const answer = `?`")); err == nil {
+	if v, err := judge.judge(ctx, mutant("const answer = `?`"), over["transport"]); err == nil {
 		t.Errorf("an answer that is none gave %+v", v)
 	}
 }

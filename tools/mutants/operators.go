@@ -62,6 +62,7 @@ func mutations(name string, source []byte) ([]*Mutant, error) {
 			m.Breaks = brief(old) + " is gone"
 		}
 		m.Name = fmt.Sprintf("%s:%d:%d %s", name, m.Line, fset.Position(from).Column, op)
+		m.place = marked(source, at(from))
 		m.source = bytes.Join([][]byte{source[:at(from):at(from)], []byte(with), source[at(to):]}, nil)
 		all = append(all, m)
 	}
@@ -139,6 +140,19 @@ func mutations(name string, source []byte) ([]*Mutant, error) {
 		ast.Inspect(f.Body, visit)
 	}
 	return all, nil
+}
+
+// mark stands in a line of source where it is changed.
+const mark = "»"
+
+// marked is the line around an offset, with a mark there.
+func marked(source []byte, at int) string {
+	start := bytes.LastIndexByte(source[:at], '\n') + 1
+	end := len(source)
+	if n := bytes.IndexByte(source[at:], '\n'); n >= 0 {
+		end = at + n
+	}
+	return strings.TrimSpace(string(source[start:at])+mark) + string(source[at:end])
 }
 
 // drop offers to leave out each call, each assignment to what is declared elsewhere.

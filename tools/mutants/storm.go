@@ -61,13 +61,13 @@ func (s *storms) build(ctx context.Context, m *Mutant) error {
 	return s.w.build(ctx, m, "build", "-ldflags=-s -w", "-o", s.program(), "./tools/mutants/seeds")
 }
 
-func (s *storms) judge(ctx context.Context, m *Mutant) (*Verdict, error) {
+func (s *storms) judge(ctx context.Context, m *Mutant, over []string) (*Verdict, error) {
 	start := time.Now()
 	if err := s.build(ctx, m); err != nil {
 		return nil, err
 	}
 	v := &Verdict{}
-	for _, args := range over[m.Group] {
+	for _, args := range over {
 		var err error
 		if v, err = s.storm(ctx, args); err != nil {
 			return nil, err
