@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 
@@ -716,7 +717,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("? [a]\n: b"), "x.y.z={a: [1, 2]}")
 	f.Add([]byte("!!binary x"), "")
 	f.Fuzz(func(t *testing.T, src []byte, set string) {
-		s, err := Parse("fuzz.yaml", src, set)
+		var s *Scenario
+		var err error
+		infile.Within(t, func() { s, err = Parse("fuzz.yaml", src, set) })
 		if err != nil {
 			var all Errors
 			if !errors.As(err, &all) || len(all) == 0 {

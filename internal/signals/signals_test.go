@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -301,7 +302,9 @@ func FuzzReader(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := readAll(b)
+		var n int
+		var err error
+		infile.Within(t, func() { n, err = readAll(b) })
 		if err == nil && len(b) == 0 {
 			t.Error("nothing is a recording")
 		}

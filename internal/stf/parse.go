@@ -55,10 +55,16 @@ type command struct {
 // A pair is name:value, or name=value.
 type pair struct{ Name, Value string }
 
+// maxCommands is how many a file may have. Those that people write have some tens.
+const maxCommands = 1 << 16
+
 // Parse reads a file; name is for messages.
 func Parse(name string, text []byte) (*Script, error) {
 	s := &Script{name: name}
-	for i, line := range strings.Split(string(text), "\n") {
+	i := -1
+	for line := range strings.Lines(string(text)) {
+		i++
+		line = strings.TrimSuffix(line, "\n")
 		if j := strings.IndexByte(line, '#'); j >= 0 {
 			line = line[:j]
 		}
@@ -69,6 +75,9 @@ func Parse(name string, text []byte) (*Script, error) {
 		c := command{Line: i + 1, Op: f[0]}
 		if err := c.parse(f[1:], strings.TrimSpace(strings.TrimSpace(line)[len(f[0]):])); err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", name, i+1, f[0], err)
+		}
+		if len(s.commands) == maxCommands {
+			return nil, fmt.Errorf("%s:%d: more than %d commands: divide the file", name, i+1, maxCommands)
 		}
 		s.commands = append(s.commands, c)
 	}

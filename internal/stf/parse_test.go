@@ -2,9 +2,12 @@ package stf
 
 import (
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
 func TestParse(t *testing.T) {
@@ -99,7 +102,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("check_counter c(1) == 3\nmeta ingress_time=1us\nsetdefault t a()")
 	f.Add("add t h.isValid():1 a()")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := Parse("f", []byte(text))
+		var s *Script
+		var err error
+		infile.Within(t, func() { s, err = Parse("f", []byte(text)) })
 		if err != nil {
 			return
 		}
@@ -116,4 +121,23 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Files of 4 MB are read or refused within the limits of package infile.
+func TestLongFiles(t *testing.T) {
+	for name, part := range map[string]string{
+		"packets": "packet 0 00\n", "expectations": "expect 0 *\n", "entries": "add t a:1 b(c:1)\n", "words": "x ", "lines": "\n", "comments": "#\n", "digits": "0",
+	} {
+		text := strings.Repeat(part, 4<<20/len(part))
+		if name == "digits" {
+			text = "packet 0 " + text
+		}
+		t.Run(name, func(t *testing.T) {
+			infile.Within(t, func() {
+				if s, err := Parse("f", []byte(text)); err == nil && len(s.commands) > maxCommands {
+					t.Errorf("%d commands", len(s.commands))
+				}
+			})
+		})
+	}
 }

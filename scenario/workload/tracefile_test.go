@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -64,7 +65,9 @@ func FuzzTrace(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		for _, format := range []string{traceAuto, traceHPCC, traceHTSim} {
-			flows, _, bad := parseTrace(format, src)
+			var flows []traceFlow
+			var bad *traceError
+			infile.Within(t, func() { flows, _, bad = parseTrace(format, src) })
 			if bad != nil {
 				var err error = bad
 				if bad.line < 1 || bad.line > strings.Count(string(src), "\n")+1 || bad.msg == "" || errors.Unwrap(err) != nil {

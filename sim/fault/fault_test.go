@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -68,7 +69,9 @@ func FuzzParseSchedule(f *testing.F) {
 	f.Add(Storm{Hosts: 3, Span: units.Millisecond, Packets: 50}.Draw(1).String())
 	f.Add("drop 0>1 #3\ncorrupt 1>0 #2 bit 7\nstep 0 at 1us by -5ns\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseSchedule(strings.NewReader(text))
+		var s Schedule
+		var err error
+		infile.Within(t, func() { s, err = ParseSchedule(strings.NewReader(text)) })
 		if err != nil {
 			return
 		}

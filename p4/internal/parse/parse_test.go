@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
 )
@@ -356,7 +357,9 @@ func FuzzProgram(f *testing.F) {
 		if len(src) > 1<<16 {
 			t.Skip("longer than 64 KiB")
 		}
-		p, err := parseText(t, src, nil)
+		var p *ast.Program
+		var err error
+		infile.Within(t, func() { p, err = parseText(t, src, nil) })
 		var e *Error
 		if err != nil && !errors.As(err, &e) || err == nil && p == nil {
 			t.Fatalf("program %v, error %v", p, err)
