@@ -473,6 +473,9 @@ func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effe
 	if w := &q.wqes[slot&q.wqeMask]; w.status == ib.WCSuccess {
 		w.status = status
 	}
+	if behind && int32(q.cur-i) > 0 {
+		q.cur = i // what follows does not leave: the peer would miss this one's packets before it
+	}
 	switch {
 	case behind, q.state == ib.Err:
 	case q.unreliable():

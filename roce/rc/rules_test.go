@@ -60,6 +60,17 @@ var rules = []struct {
 		post WRITE_WITH_IMM 300 imm=6
 		post SEND_WITH_INV 300 imm=7
 		send => SEND_FIRST 0 256; SEND_LAST_IMM 1 44 imm=5 A; WRITE_FIRST 2 256 va=0 len=300; WRITE_LAST_IMM 3 44 imm=6 A; SEND_FIRST 4 256; SEND_LAST_INV 5 44 imm=7 A`},
+	{name: "after a request whose payload can't be fetched nothing leaves: it would have a PSN behind one that never came (10.3.1)", script: `
+		post WRITE 1
+		post WRITE 1
+		post WRITE 1
+		send1 => WRITE_ONLY 0 1 va=0 len=1 A
+		send1 => WRITE_ONLY 1 1 va=0 len=1 A
+		failsend 1
+		send
+		in ACK 0 => acked 1/1
+		poll => 0 success; 1 local protection error; 2 work request flushed
+		state => ERR`},
 	{name: "AckReq every n packets", cfg: func(_ *rc.Config, s *rc.SendConfig) { s.AckReqEvery = 2 }, script: `
 		post SEND 1280
 		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256 A; SEND_MIDDLE 2 256; SEND_MIDDLE 3 256 A; SEND_LAST 4 256 A`},

@@ -299,6 +299,9 @@ func (s *scheduler) accept() {
 	_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10})
 	var r request
 	n, _, err := unix.Recvfrom(conn, s.in, 0)
+	for errors.Is(err, unix.EINTR) { // with a time limit it is not begun again after a signal
+		n, _, err = unix.Recvfrom(conn, s.in, 0)
+	}
 	if err == nil {
 		err = r.decode(s.in[:n])
 	}
