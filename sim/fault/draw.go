@@ -12,6 +12,7 @@ type Storm struct {
 	Hosts   int
 	Span    units.Time // faults with an instant lie within; the others befall early packets
 	Packets uint64     // of each link: those after are safe
+	Forge   bool       // half of the schedules have packets in another's name
 }
 
 // Draw draws a schedule. Some seeds give calm weather with one fault, some a
@@ -69,6 +70,29 @@ func (c Storm) Draw(seed uint64) Schedule {
 		}
 		for range several(1) {
 			s = append(s, Fault{Kind: Step, A: a, At: instant(), By: upTo(r, units.Millisecond) - 500*units.Microsecond})
+		}
+	}
+	if c.Forge {
+		s = append(s, c.forgeries(seed)...)
+	}
+	return s
+}
+
+// forgeries draws from numbers of its own: the other faults are those of a schedule without.
+func (c Storm) forgeries(seed uint64) (s Schedule) {
+	r := rand.New(rand.NewPCG(seed, 0xf067))
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	p := math.Pow(10, -3+2*r.Float64()) // 0.001 to 0.1
+	for a := range c.Hosts {
+		for b := range c.Hosts {
+			if a == b {
+				continue
+			}
+			for n := gap(r, p); n < c.Packets; n += 1 + gap(r, p) {
+				s = append(s, Fault{Kind: Forge, A: a, B: b, Packet: n, As: r.Uint32()})
+			}
 		}
 	}
 	return s

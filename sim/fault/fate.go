@@ -13,6 +13,8 @@ type Fate struct {
 	Corrupt   bool       // one bit of it, Bit modulo its length, is inverted
 	Bit       uint32
 	Mark      bool // a switch marks congestion, if the packet allows it (ECN CE)
+	Forge     bool // somebody sends another packet in the sender's name, as As says
+	As        uint32
 }
 
 // Wire decides what happens to the packets between hosts, which it is asked about in

@@ -66,7 +66,7 @@ func TestBadSchedules(t *testing.T) {
 }
 
 func FuzzParseSchedule(f *testing.F) {
-	f.Add(Storm{Hosts: 3, Span: units.Millisecond, Packets: 50}.Draw(1).String())
+	f.Add(Storm{Hosts: 3, Span: units.Millisecond, Packets: 50, Forge: true}.Draw(1).String())
 	f.Add("drop 0>1 #3\ncorrupt 1>0 #2 bit 7\nstep 0 at 1us by -5ns\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var s Schedule
@@ -155,7 +155,7 @@ func TestShrink(t *testing.T) {
 
 // Seeds differ, and are the same each time.
 func TestDraw(t *testing.T) {
-	c := Storm{Hosts: 3, Span: 10 * units.Millisecond, Packets: 1000}
+	c := Storm{Hosts: 3, Span: 10 * units.Millisecond, Packets: 1000, Forge: true}
 	kinds, seen := [kinds]int{}, map[string]bool{}
 	for seed := range uint64(200) {
 		s := c.Draw(seed)

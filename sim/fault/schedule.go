@@ -15,13 +15,14 @@ import (
 // Kind is a kind of fault.
 type Kind uint8
 
-// Kinds of faults. The first five befall one packet of a link.
+// Kinds of faults. The first six befall one packet of a link.
 const (
 	Drop      Kind = iota
 	Duplicate      // after For
 	Delay          // by For
 	Corrupt        // bit Bit
 	Mark           // congestion
+	Forge          // beside it, or in its place, comes another, in the sender's name: As says what
 	Partition      // between two hosts, both ways, for For
 	Crash          // of a process, which begins anew after For
 	Stall          // of a process, which does nothing for For
@@ -30,12 +31,12 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"drop", "duplicate", "delay", "corrupt", "mark", "partition", "crash", "stall", "step", "drift"}
+var kindNames = [kinds]string{"drop", "duplicate", "delay", "corrupt", "mark", "forge", "partition", "crash", "stall", "step", "drift"}
 
 func (k Kind) String() string { return kindNames[k] }
 
 // ofPacket reports whether a fault of the kind befalls one packet.
-func (k Kind) ofPacket() bool { return k <= Mark }
+func (k Kind) ofPacket() bool { return k <= Forge }
 
 // timed reports whether a fault of the kind has an instant.
 func (k Kind) timed() bool { return k >= Partition && k <= Step }
@@ -53,6 +54,7 @@ type Fault struct {
 	At     units.Time // when, for what is not about a packet
 	For    units.Time
 	Bit    uint32
+	As     uint32     // a number that the wire's owner draws the forgery by
 	By     units.Time // may be negative
 	PPM    float64    // -500 to 500
 }
@@ -76,6 +78,8 @@ func (f Fault) String() string {
 		b = fmt.Appendf(b, " for %v", f.For)
 	case f.Kind == Corrupt:
 		b = fmt.Appendf(b, " bit %d", f.Bit)
+	case f.Kind == Forge:
+		b = fmt.Appendf(b, " as %d", f.As)
 	case f.Kind == Step:
 		b = fmt.Appendf(b, " by %v", f.By)
 	case f.Kind == Drift:
@@ -194,6 +198,13 @@ func parseFault(text string) (f Fault, err error) {
 			err = fmt.Errorf("the bit: expected a number of 32 bits")
 		}
 		f.Bit = uint32(n)
+	case f.Kind == Forge:
+		keyword("as")
+		n, bad := strconv.ParseUint(next(), 10, 32)
+		if bad != nil && err == nil {
+			err = fmt.Errorf("the forgery: expected a number of 32 bits")
+		}
+		f.As = uint32(n)
 	case f.Kind == Step:
 		keyword("by")
 		f.By = span(next())
@@ -265,6 +276,8 @@ func (w *wire) Carry(now units.Time, from, to int) (fate Fate) {
 			fate.Corrupt, fate.Bit = true, f.Bit
 		case Mark:
 			fate.Mark = true
+		case Forge:
+			fate.Forge, fate.As = true, f.As
 		}
 	}
 	return fate

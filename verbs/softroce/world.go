@@ -50,6 +50,12 @@ type WorldConfig struct {
 	// the ICRC, before anything happens to it; nil for nobody. id is its IPv4
 	// identification. It must not keep p.
 	Sent func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte)
+	// Delivered is called for each packet with a right ICRC before its device gets it, and
+	// Forge where Wire has a packet forged, with the packet and what fault.Fate.As says:
+	// what it answers is whether the packet itself is lost. It may Inject others. Both may be
+	// nil, and must not keep p.
+	Delivered func(now units.Time, from, to int, p []byte)
+	Forge     func(from, to int, as uint32, p []byte) (instead bool)
 }
 
 // DefaultWorld is 25 Gbps, 2 us, and an MTU of 1024.
@@ -244,7 +250,7 @@ func (m *memoryWire) transmit(to *endpoint.Route, id uint16, p []byte) {
 	if w.cfg.Wire != nil {
 		fate = w.cfg.Wire.Carry(now, m.host, host)
 	}
-	if fate.Drop {
+	if fate.Forge && w.cfg.Forge != nil && w.cfg.Forge(m.host, host, fate.As, p) || fate.Drop {
 		return
 	}
 	class := to.TrafficClass
@@ -260,6 +266,15 @@ func (m *memoryWire) transmit(to *endpoint.Route, id uint16, p []byte) {
 		bit := int(fate.Bit) % (8 * f.n)
 		f.data[bit/8] ^= 1 << (bit % 8)
 	}
+}
+
+// Inject has a packet arrive at a host in another's name, so much later than one that is sent
+// now: p reaches from the Base Transport Header to the ICRC, which Inject writes.
+func (w *World) Inject(from, to int, after units.Time, p []byte) {
+	m := w.wires[from]
+	path := m.paths.get(m.local(), w.wires[to].local())
+	path.PutICRC(p, 0)
+	w.launch(max(m.until, w.engine.Now())+w.cfg.Latency+after, m.local(), to, 0, 64, 0, p)
 }
 
 // launch puts a packet on its way.
@@ -311,6 +326,9 @@ func (m *memoryWire) arrive(f *flight) {
 	if _, ok := path.RecoverID(p.Data, f.id); !ok {
 		d.counters.badICRC.Add(1)
 		return
+	}
+	if w := m.world; w.cfg.Delivered != nil {
+		w.cfg.Delivered(w.engine.Now(), int(f.src.Addr().As4()[3])-1, m.host, p.Data)
 	}
 	d.deliver(m.one[:])
 }

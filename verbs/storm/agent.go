@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net/netip"
 
@@ -95,6 +96,9 @@ func (a *agent) drain() {
 				a.p.Failf("connection %#x ends twice: %v, then %v", e.ID, before, e.Type)
 			}
 			a.ended[e.ID] = e.Type
+		}
+		if e.Type == cm.EventDisconnected && bytes.HasPrefix(e.Private, forgedMark) {
+			a.p.Failf("connection %#x is ended by a DREQ that names another queue pair", e.ID)
 		}
 		a.events = append(a.events, e)
 	}

@@ -17,7 +17,9 @@ func (r *run) build() error {
 		return r.buildSim()
 	}
 	c := softroce.DefaultWorld()
-	c.Seed, c.Wire, c.Sent = r.cfg.Seed, r, r.cfg.Sent
+	c.Seed, c.Wire = r.cfg.Seed, r
+	r.observer = newObserver(r)
+	c.Sent, c.Delivered, c.Forge = r.sent, r.observer.delivered, r.forge
 	// Half of the seeds have a window that matters.
 	if draw := rand.New(rand.NewPCG(c.Seed, 0x817d)); draw.IntN(2) == 0 {
 		c.Window = 1 + draw.IntN(32)
@@ -26,6 +28,7 @@ func (r *run) build() error {
 	if err != nil {
 		return err
 	}
+	r.world = w
 	for i := range r.cfg.Processes {
 		r.devices = append(r.devices, w.Device(i))
 	}

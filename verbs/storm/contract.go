@@ -4,7 +4,9 @@ import (
 	"errors"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // guardQP is a queue pair with what it has been asked, for the contract of package
@@ -86,6 +88,7 @@ func (q *guardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 			wr.WRID, wr.Opcode, q.init.SigAll || wr.Flags&verbs.SendSignaled != 0, wr.Length(),
 		})
 	}
+	q.holdsItsOwn()
 	// Requests without a completion of their own hold their places until a later one's
 	// is polled.
 	if errors.Is(err, verbs.ErrQueueFull) && len(q.sends) < q.init.Cap.MaxSendWR {
@@ -223,6 +226,22 @@ func (q *guardQP) received(wc *verbs.WC) {
 	q.recvs = q.recvs[:copy(q.recvs, q.recvs[1:])]
 	if wc.Status == ib.WCSuccess && wc.Opcode == ib.WCRecv && int(wc.ByteLen) > r.length {
 		q.p.Failf("queue pair %#x completes receive %#x with %d bytes, and it has room for %d", q.Num(), wc.WRID, wc.ByteLen, r.length)
+	}
+}
+
+// holdsItsOwn holds what the shim says is with the NIC against what was asked and has not
+// completed.
+func (q *guardQP) holdsItsOwn() {
+	shim, ok := q.qp.(*paced.QP)
+	if !ok {
+		return
+	}
+	most := units.Bytes(0)
+	for i := range q.sends {
+		most += units.Bytes(q.sends[i].length)
+	}
+	if out := shim.Outstanding(); out < 0 || out > most {
+		q.p.Failf("rule 7: queue pair %#x has %v with the NIC, and requests of %v under way", q.Num(), out, most)
 	}
 }
 

@@ -122,7 +122,10 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 }
 
 // start begins the plan: the queue pair is connected.
-func (e *end) start(remote hello) { e.remote, e.started, e.moved = remote, true, e.p.Now() }
+func (e *end) start(remote hello) {
+	e.remote, e.started, e.moved = remote, true, e.p.Now()
+	e.p.run.observer.begin(e)
+}
 
 // pump posts what may be posted, and sees whether the end is over.
 func (w *peer) pump(e *end) bool {
@@ -210,6 +213,7 @@ func (w *peer) impatient(e *end) {
 	if w.p.Now()-e.moved < impatience {
 		return
 	}
+	w.p.run.observer.stuck(e)
 	other := e.link.other(e.side)
 	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
 		w.p.Failf("connection %v stands still: this end has completed %d of %d requests and received %d of %d messages, the other %d of %d and %d of %d",
@@ -345,6 +349,7 @@ func (w *peer) breakOff(e *end) {
 		return
 	}
 	e.broken, e.brokenAt = true, w.p.Now()
+	w.p.run.observer.finish(e)
 	if err := e.qp.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
 		w.p.Failf("connection %v: to the error state: %v", e.link.id, err)
 	}
@@ -438,6 +443,7 @@ func (e *end) gone() {
 		return
 	}
 	e.isOver = true
+	e.p.run.observer.finish(e)
 	other := e.link.other(e.side)
 	if other == nil || !other.isOver {
 		return

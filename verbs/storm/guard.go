@@ -226,6 +226,11 @@ func (c *guardCQ) Poll(wc []verbs.WC) (int, error) {
 	for i := range wc[:n] {
 		c.p.completed(&wc[i])
 	}
+	for i := range wc[:n] {
+		if q := c.p.byNum[wc[i].QPN]; q != nil {
+			q.holdsItsOwn()
+		}
+	}
 	return n, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
 // Program is what each process runs. It returns nil when its work is done. After a
@@ -53,7 +54,7 @@ func Default() Config {
 
 // Draw returns the faults that the seed gives.
 func (c *Config) Draw() fault.Schedule {
-	return fault.Storm{Hosts: c.Processes, Span: c.Span, Packets: 4000}.Draw(c.Seed)
+	return fault.Storm{Hosts: c.Processes, Span: c.Span, Packets: 4000, Forge: c.Provider == "soft"}.Draw(c.Seed)
 }
 
 // Validate names the first field that is wrong.
@@ -102,6 +103,10 @@ type run struct {
 	result  Result
 	links   map[uint64]*link // by nonce
 	once    sync.Once
+
+	world    *softroce.World // nil over the NIC model
+	hostile  hostile
+	observer *observer // of the wire; nil over the NIC model
 
 	foreign, gone []hello       // by process: memory of another protection domain, and a key that is no more
 	mailboxes     []uint32      // by process: the queue pair that takes datagrams

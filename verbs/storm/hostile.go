@@ -1,0 +1,166 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// hostile is somebody on the wire who sends packets in a peer's name. What it sends is either
+// such that nothing may come of it, or a misfit in place of a packet that would have fitted:
+// then the connection may fail, by the status for that, and nothing else may happen.
+type hostile struct {
+	past map[[2]int][][]byte // by link: packets that were sent on it, the oldest first
+}
+
+// mostPast is how many packets of a link are kept.
+const mostPast = 64
+
+// forgedMark is the private data of a release that is forged.
+var forgedMark = []byte("forged")
+
+// sent is called for each packet that a device sends.
+func (r *run) sent(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte) {
+	if r.cfg.Sent != nil {
+		r.cfg.Sent(now, src, dst, trafficClass, id, p)
+	}
+	r.observer.sent(now, int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1, p)
+}
+
+// keep keeps a packet for later.
+func (h *hostile) keep(from, to int, p []byte) {
+	if h.past == nil {
+		h.past = map[[2]int][][]byte{}
+	}
+	l := [2]int{from, to}
+	if len(h.past[l]) == mostPast {
+		h.past[l] = slices.Delete(h.past[l], 0, 1)
+	}
+	h.past[l] = append(h.past[l], slices.Clone(p))
+}
+
+// far takes a PSN out of every window: behind, or ahead of what was asked.
+const far = 1 << 22
+
+// forge sends what as says beside a packet, or in its place.
+func (r *run) forge(from, to int, as uint32, p []byte) (instead bool) {
+	if r.engine.Now() > r.cfg.Span {
+		return false
+	}
+	draw := rand.New(rand.NewPCG(uint64(as), r.cfg.Seed))
+	r.hostile.keep(from, to, p)
+	after := units.Time(draw.Int64N(int64(300 * units.Microsecond)))
+	var h roce.Packet
+	n, err := h.DecodeHeaders(p)
+	if err != nil {
+		return false
+	}
+	if h.IsGSI() {
+		r.forgeMAD(from, to, after, draw, p[n:len(p)-roce.ICRCBytes], h)
+		return false
+	}
+	put := func(h roce.Packet, payload []byte) []byte {
+		b := make([]byte, roce.MaxHeaderBytes+len(payload)+8)
+		k := h.Put(b)
+		k += copy(b[k:], payload)
+		return b[:k+int(h.Pad)+roce.ICRCBytes]
+	}
+	payload := p[n : len(p)-roce.ICRCBytes-int(h.Pad)]
+	switch draw.IntN(8) {
+	case 0, 1: // one of before, once more
+		past := r.hostile.past[[2]int{from, to}]
+		old := past[draw.IntN(len(past))]
+		if g := (roce.Packet{}); decodes(&g, old) && g.Opcode.Operation() >= ib.ReadResponseFirst && g.Opcode.Operation() <= ib.ReadResponseOnly {
+			// Where the READ was asked for again from its middle, the same bytes come as
+			// another part of it.
+			r.observer.tamper(r.observer.asks, to, g.DestQP)
+		}
+		r.world.Inject(from, to, after, slices.Clone(old))
+	case 2: // far ahead, or far behind
+		h.PSN = h.PSN.Add(far + int32(draw.IntN(1<<10)))
+		r.world.Inject(from, to, after, put(h, payload))
+	case 3: // an answer to nothing
+		a := roce.Packet{DestQP: h.DestQP, PKey: h.PKey}
+		a.Opcode, a.PSN, a.MSN = h.Opcode.Service()|ib.Acknowledge, r.observer.ahead(to, h.DestQP), draw.Uint32()&0xffffff
+		a.Syndrome = []uint8{0x1f, 0x20 | uint8(draw.IntN(32)), 0x60, 0x61, 0x62, 0x63, 0x40, 0xe0}[draw.IntN(8)]
+		r.world.Inject(from, to, after, put(a, nil))
+	case 4: // a READ's answer to nothing
+		a := roce.Packet{DestQP: h.DestQP, PKey: h.PKey}
+		a.Opcode, a.PSN, a.Syndrome = h.Opcode.Service()|[]ib.Opcode{ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly}[draw.IntN(4)], r.observer.ahead(to, h.DestQP), 0x1f
+		r.world.Inject(from, to, after, put(a, make([]byte, 256)))
+	case 5: // to no queue pair, or by a key of another partition
+		if draw.IntN(2) == 0 {
+			h.DestQP = draw.Uint32N(1<<24-2) + 2
+			if r.observer.knows(to, h.DestQP) {
+				return false
+			}
+		} else {
+			h.PKey ^= 0x1234
+		}
+		r.world.Inject(from, to, after, put(h, payload))
+	default:
+		return r.misfit(from, to, draw, h, payload, put)
+	}
+	return false
+}
+
+func decodes(h *roce.Packet, p []byte) bool {
+	_, err := h.DecodeHeaders(p)
+	return err == nil
+}
+
+// misfit sends a packet of a WRITE in place of one, with more or fewer bytes than were
+// announced.
+func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byte, put func(roce.Packet, []byte) []byte) bool {
+	switch h.Opcode.Operation() {
+	case ib.WriteLast, ib.WriteOnly, ib.WriteLastImm, ib.WriteOnlyImm:
+	default:
+		return false
+	}
+	if !r.observer.tamper(r.observer.flows, to, h.DestQP) {
+		return false
+	}
+	if len(payload) < 200 && draw.IntN(3) > 0 {
+		payload = append(slices.Clone(payload), 1, 2, 3, 4, 5)[:len(payload)+1+draw.IntN(5)]
+	} else if len(payload) > 1 {
+		payload = payload[:len(payload)-1-draw.IntN(min(len(payload)-1, 8))]
+	} else {
+		payload = []byte{1, 2, 3, 4, 5, 6, 7}
+	}
+	h.Pad = roce.Pad(len(payload))
+	p := put(h, payload)
+	r.world.Inject(from, to, 0, p)
+	r.observer.misfits[string(p)] = true
+	return true
+}
+
+// forgeMAD sends a management datagram beside one.
+func (r *run) forgeMAD(from, to int, after units.Time, draw *rand.Rand, b []byte, h roce.Packet) {
+	m, err := roce.ParseMAD(b)
+	if err != nil {
+		return
+	}
+	out := make([]byte, roce.MaxHeaderBytes+roce.MADBytes+roce.ICRCBytes)
+	n := h.Put(out)
+	out = out[:n+roce.MADBytes+roce.ICRCBytes]
+	forged := out[n : n+roce.MADBytes]
+	if m.RemoteCommID() != 0 && draw.IntN(2) == 0 {
+		// The release of the connection, with a queue pair that is not its.
+		d := roce.DREQ{LocalCommID: m.LocalCommID(), RemoteCommID: m.RemoteCommID(), RemoteQPN: draw.Uint32N(1 << 24), Private: forgedMark}
+		if r.observer.knows(to, d.RemoteQPN) {
+			return
+		}
+		if _, err := d.Put(forged, draw.Uint64()); err != nil {
+			return
+		}
+	} else {
+		past := r.hostile.past[[2]int{from, to}]
+		old := past[draw.IntN(len(past))]
+		out = slices.Clone(old)
+	}
+	r.world.Inject(from, to, after, out)
+}
