@@ -206,6 +206,7 @@ func (w *workspace) auto(ctx context.Context, patterns []string, d draw, j judge
 // byTests judges by the tests of packages. A change of a line that none of them runs is not tried.
 type byTests struct {
 	tests
+	also    []string // packages that are not changed
 	testing []string
 	lines   map[string]map[int]bool // that the tests run, by file
 }
@@ -214,6 +215,7 @@ func (t *byTests) ready(ctx context.Context, mutated, testing []string) error {
 	if len(testing) == 0 {
 		return fmt.Errorf("%s: no tests", strings.Join(mutated, " "))
 	}
+	testing = append(testing, t.also...)
 	t.testing = testing
 	err := t.calibrate(ctx, testing)
 	if err == nil {

@@ -58,6 +58,7 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	long := flags.Bool("long", false, "run the tests without -short")
 	asJSON := flags.Bool("json", false, "write JSON")
 	quiet := flags.Bool("quiet", false, "write the survivors and the table only")
+	also := flags.String("also", "", "packages whose tests judge, too, with commas between, such as ./verbs/verbstest")
 	storm := flags.Bool("storm", false, "judge by storms instead of unit tests")
 	seeds := flags.Int("seeds", 100, "of storms, over each provider")
 	if err := flags.Parse(args); err != nil {
@@ -71,7 +72,7 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	var j judge = &byTests{tests: tests{w: w, limit: *limit, long: *long}}
+	var j judge = &byTests{tests: tests{w: w, limit: *limit, long: *long}, also: fields(*also)}
 	if *storm {
 		j = &byStorms{storms{w: w, seeds: *seeds, limit: *limit}}
 	}
@@ -102,6 +103,11 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	fmt.Fprintln(out)
 	return table(out, "operator", tally(results, func(r *Result) string { return r.Kind }), *storm)
+}
+
+// fields are the parts of a list with commas.
+func fields(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
 // Dir is the mutant's package.

@@ -98,7 +98,7 @@ func (a *agent) drain() {
 			a.ended[e.ID] = e.Type
 		}
 		if e.Type == cm.EventDisconnected && bytes.HasPrefix(e.Private, forgedMark) {
-			a.p.Failf("connection %#x is ended by a DREQ that names another queue pair", e.ID)
+			a.p.Failf("rule 6: connection %#x is ended by a DREQ that names another queue pair", e.ID)
 		}
 		a.events = append(a.events, e)
 	}

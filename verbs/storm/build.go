@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -52,6 +53,11 @@ func (r *run) buildSim() error {
 	if err != nil {
 		return err
 	}
+	var carried nicmodel.Congestion // in packets, for the shim's engine
+	if scheme, err := cc.Lookup(r.cfg.Shim); err == nil {
+		carried.Telemetry = scheme.Telemetry
+	}
+	congestion := func(int) (nicmodel.Congestion, int, error) { return carried, 0, nil }
 	frames := nicmodel.NewFrames(net)
 	for i := range r.cfg.Processes {
 		nic, err := nicmodel.New(r.engine, net, frames, i, rate, preset)
@@ -59,7 +65,7 @@ func (r *run) buildSim() error {
 			return err
 		}
 		nic.Impair(r)
-		r.devices = append(r.devices, w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, nil))
+		r.devices = append(r.devices, w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, congestion))
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 func TestStorm(t *testing.T) {
 	for _, over := range []struct{ provider, shim string }{
 		{"soft", ""}, {"sim", ""}, {"soft", "timely"}, {"sim", "timely"},
+		{"sim", "powertcp"}, {"sim", "poseidon"}, // by telemetry of switches
 	} {
 		t.Run(strings.Trim(over.provider+" "+over.shim, " "), func(t *testing.T) {
 			c := Default()
