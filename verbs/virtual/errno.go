@@ -4,6 +4,7 @@ package virtual
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 
 	"github.com/sluice-rdma/sluice/verbs"
@@ -28,6 +29,9 @@ func errnoOf(err error) syscall.Errno {
 	if err == nil {
 		return 0
 	}
+	if op := (*verbs.OpError)(nil); errors.As(err, &op) && errors.Is(err, verbs.ErrBusy) && makes(op.Op) {
+		return syscall.ENOMEM // a device that holds as many as it can, as mlx5 has it
+	}
 	for _, c := range causes {
 		if errors.Is(err, c.err) {
 			return c.errno
@@ -38,4 +42,9 @@ func errnoOf(err error) syscall.Errno {
 		return errno
 	}
 	return syscall.EINVAL
+}
+
+// makes reports whether an operation is one that makes an object.
+func makes(op string) bool {
+	return strings.HasPrefix(op, "create_") || strings.HasPrefix(op, "alloc_") || strings.HasPrefix(op, "reg_")
 }
