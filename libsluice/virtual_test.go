@@ -1,6 +1,8 @@
 package libsluice_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/sluice-rdma/sluice/metrics"
 )
 
 // virtual is a command on an emulated ConnectX, whose libibverbs and libmlx5 are those
@@ -54,6 +61,90 @@ func TestHooksOnMLX5(t *testing.T) {
 				t.Run(test, func(t *testing.T) { run(t, virtual(t, mode.preload, mode.env, mode.binary, test)) })
 			}
 		})
+	}
+}
+
+// What a program of others does is to be seen while it does it: of a preloaded perftest each end
+// publishes its queue pairs, and nothing remains of it when both have ended.
+func TestMetricsOnMLX5(t *testing.T) {
+	perftest, err := exec.LookPath("ib_write_bw")
+	if err != nil {
+		t.Skipf("perftest is not installed: %v", err)
+	}
+	dir, _ := build(t)
+	script := filepath.Join(dir, "metrics.sh")
+	text := "#!/bin/sh\n" +
+		perftest + ` -d mlx5_0 -F -D 4 "$@" >"$0.out" 2>&1 &
+for try in $(seq 100); do
+	kill -0 $! || { cat "$0.out"; exit 1; }
+	` + perftest + ` -d mlx5_0 -F -D 4 "$@" 127.0.0.1 && wait $! && exit
+	sleep 0.1
+done
+exit 1
+`
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	published, err := os.MkdirTemp("", "published") // t's is too long a path for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(published)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := virtual(t, true, []string{"SLUICE_CC=timely", "SLUICE_METRICS=1", "SLUICE_RUN=" + filepath.Join(published, "run")}, "metrics.sh", "-s", "65536", "-q", "3", "-p", port)
+	ended := make(chan string, 1)
+	go func() {
+		out, err := cmd.CombinedOutput()
+		ended <- fmt.Sprintf("%v: %s", err, out)
+	}()
+	processes := metrics.NewProcesses(filepath.Join(published, "run"), slog.New(slog.DiscardHandler))
+	seen := ""
+	for seen == "" {
+		select {
+		case out := <-ended:
+			t.Fatalf("nothing was published, and it has ended: %s", out)
+		case <-time.After(20 * time.Millisecond): // to leave the processors to the test
+		}
+		families, err := processes.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, text := 0.0, new(strings.Builder)
+		for _, f := range families {
+			for _, m := range f.Metric {
+				if f.GetName() == "sluice_qp_messages_total" {
+					sent += m.GetCounter().GetValue()
+				}
+			}
+			if _, err := expfmt.MetricFamilyToText(text, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sent > 100 {
+			seen = text.String()
+		}
+	}
+	for _, want := range []string{
+		`sluice_qp_info\{device="ibv:mlx5_0",qpn="0x[0-9a-f]+",engine="timely",state="RTS",pid="\d+"\} 1`, `sluice_qp_rate_bps\{.*\} \d`,
+		`sluice_qp_segments_total\{.*\} [1-9]`, `sluice_qp_segment_bytes_total\{.*\} [1-9]`, `sluice_qp_failed_total\{.*\} 0`, `sluice_qp_outstanding_bytes\{`,
+		`sluice_qp_rtt_seconds_bucket\{.*,le="\+Inf"\} [1-9]`, `sluice_qp_rtt_seconds_sum\{.*\} [0-9.e-]*[1-9]`, `sluice_process_up\{pid="\d+"\} 1`,
+	} {
+		if !regexp.MustCompile(want).MatchString(seen) {
+			t.Errorf("no %s in\n%s", want, seen)
+		}
+	}
+	if out := <-ended; !strings.HasPrefix(out, "<nil>") {
+		t.Errorf("perftest: %s", out)
+	}
+	if left, err := os.ReadDir(filepath.Join(published, "run")); err != nil || len(left) > 0 {
+		t.Errorf("%v remain, %v", left, err)
 	}
 }
 

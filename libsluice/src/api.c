@@ -26,6 +26,7 @@ static void in_child(void)
 	sl_devices_forget();
 	sl_objects_forget();
 	sl_stats_forget();
+	sl_publish_forget();
 	pthread_mutex_init(&sl_making, NULL);
 }
 
@@ -88,6 +89,11 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, str
 	}
 	int state = sl_enter();
 	struct ibv_qp *qp = sl_create(context, pd, attr, ex, &set);
+	if (qp) {
+		int kept = errno;
+		sl_publish();
+		errno = kept;
+	}
 	sl_leave(state);
 	return qp;
 }

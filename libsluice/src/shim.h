@@ -280,6 +280,14 @@ void sl_rtt_add(struct sl_qp *, sluice_time);
 /* A queue pair is gone: what it did counts among the totals. */
 void sl_keep(struct sl_qp *);
 void sl_stats_forget(void);
+/* The end of a bucket of round trips, in picoseconds. */
+int64_t sl_rtt_bound(int bucket);
+
+/* ---- publish.c */
+
+/* Lets others look at the queue pairs, if SLUICE_METRICS says so; once a process. */
+void sl_publish(void);
+void sl_publish_forget(void);
 
 /* ---- thread.c */
 

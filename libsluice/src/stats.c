@@ -21,6 +21,8 @@ void sl_rtt_add(struct sl_qp *q, sluice_time rtt)
 	q->rtt[i < SL_RTT_BUCKETS ? i : SL_RTT_BUCKETS - 1]++;
 }
 
+int64_t sl_rtt_bound(int i) { return (int64_t)(4 + (i & 3) + 1) << (LEAST - 2 + (i >> 2)); }
+
 /* The end of the bucket in which the p-th part of the round trips ends, in picoseconds. */
 static int64_t quantile(const uint64_t counts[SL_RTT_BUCKETS], double p)
 {
@@ -34,7 +36,7 @@ static int64_t quantile(const uint64_t counts[SL_RTT_BUCKETS], double p)
 	int i = 0;
 	while (i < SL_RTT_BUCKETS - 1 && rank > counts[i])
 		rank -= counts[i++];
-	return (int64_t)(4 + (i & 3) + 1) << (LEAST - 2 + (i >> 2));
+	return sl_rtt_bound(i);
 }
 
 /* What queue pairs did in all, by device and engine. */
