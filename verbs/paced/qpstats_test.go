@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	_ "github.com/sluice-rdma/sluice/cc/timely"
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -36,5 +37,17 @@ func TestQPStats(t *testing.T) {
 		if len(s.Variables) != 3 || !slices.ContainsFunc(s.Variables, func(v paced.Variable) bool { return v.Name == "gradient" }) {
 			t.Errorf("variables %v", s.Variables)
 		}
+	}
+}
+
+// An engine of the program's own has a name, too.
+func TestQPStatsOfAnEngineOfItsOwn(t *testing.T) {
+	cfg := uncalibrated()
+	cfg.Scheme = ""
+	cfg.Engine = func(e cc.Env) (cc.Engine, error) { return timely.New(timely.DefaultConfig(), e) }
+	q, _ := newBench(t, cfg, nil).connect(defaultCap())
+	var s paced.QPStats
+	if q.Stats(&s); s.Engine != "custom" || s.Ceiling == 0 {
+		t.Errorf("%+v", s)
 	}
 }

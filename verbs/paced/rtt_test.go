@@ -53,3 +53,17 @@ func TestSumOfRoundTripsDoesNotOverflow(t *testing.T) {
 		t.Errorf("the sum is %v, want %v", h.Sum, want)
 	}
 }
+
+// A quantile is the end of the bucket in which that part of the round trips ends.
+func TestRTTQuantiles(t *testing.T) {
+	var h RTTHistogram
+	if got := h.Quantile(0.5); got != 0 {
+		t.Errorf("without any: %v", got)
+	}
+	h.Counts[8], h.Counts[20], h.Counts[40] = 50, 40, 10
+	for q, bucket := range map[float64]int{0: 8, 0.5: 8, 0.51: 20, 0.9: 20, 0.91: 40, 1: 40} {
+		if got, want := h.Quantile(q), h.Bound(bucket); got != want {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+}
