@@ -5,11 +5,13 @@ package turns
 import (
 	"context"
 	"errors"
+
+	"github.com/sluice-rdma/sluice/internal/rundir"
 )
 
 var errMachine = errors.New("programs run in simulated time on Linux on x86-64 only")
 
-type scheduler struct{}
+type scheduler struct{ dir rundir.Dir }
 
 // WatchedQueue is a completion queue that WatchQueue watches.
 type WatchedQueue struct{}
