@@ -31,6 +31,9 @@ type responder struct {
 	nakMSN     uint32 // complete requests by them (IBA 9.7.7)
 	ackPSN     int64
 	nakPSN     int64 // of a fatal one; others carry the expected PSN
+	// The packet last executed in its turn, and the messages before it.
+	turnPSN int64
+	turnMSN uint32
 
 	// Selective repeat.
 	last  int64 // the packet last received, if it was kept, or -1
@@ -128,7 +131,16 @@ func (q *QP) receiveValid(h *Header, payload int, eff *Effects) {
 		q.awaiting, q.pending, q.pendingBytes = awaitRequest, *h, payload
 		return
 	}
+	q.executeInTurn(h, payload, eff)
+}
+
+// executeInTurn accepts the packet with the expected PSN, and with it what was kept behind it.
+func (q *QP) executeInTurn(h *Header, payload int, eff *Effects) {
 	q.execute(h, payload, eff)
+	q.turnPSN, q.turnMSN = q.expected-1, q.msn
+	if q.message == kindNone {
+		q.turnMSN-- // it was the last packet of its message
+	}
 	if q.reorders {
 		q.catchUp(eff)
 	}
@@ -256,10 +268,7 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 	case what == awaitDuplicate:
 		q.readAgain(eff)
 	default:
-		q.execute(&q.pending, q.pendingBytes, eff)
-		if q.reorders {
-			q.catchUp(eff)
-		}
+		q.executeInTurn(&q.pending, q.pendingBytes, eff)
 	}
 }
 
@@ -486,10 +495,7 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 		eff.Do |= DoRespond
 		return
 	}
-	psn, msn := q.expected-1, q.msn
-	if q.message == kindNone {
-		msn-- // it was the last packet of its message
-	}
+	psn, msn := q.turnPSN, q.turnMSN
 	// An atomic that was not performed has no answer.
 	if q.resNew != q.resDone && q.res[(q.resNew-1)&q.resMask].waiting {
 		q.resNew--

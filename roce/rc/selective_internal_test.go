@@ -200,3 +200,35 @@ func TestReorderIsChecked(t *testing.T) {
 		t.Error("RTOLow with go-back-N: expected an error")
 	}
 }
+
+// A packet whose payload can't be placed is refused by its own number, though what was kept
+// behind it was executed with it: an answer by a later number would acknowledge it.
+func TestFailureBeforeWhatWasKept(t *testing.T) {
+	p := keeping(t, SendConfig{})
+	for _, packets := range []uint32{2, 1, 1} {
+		if _, err := p.a.PostSend(&Request{Op: ib.WRRDMAWrite, Signaled: true, Length: packets << 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []Header
+	for p.a.NextRequest(p.now, &p.d) {
+		all = append(all, p.d.Header)
+	}
+	for _, at := range []int{0, 2, 3, 1} { // the Last of the first WRITE comes after the others
+		p.b.Receive(p.now, &all[at], 1024, &p.eff)
+		if p.eff.Do&DoCheck != 0 {
+			p.b.Checked(p.now, true, &p.eff)
+		}
+	}
+	p.b.FailRecv(p.now, ib.WCRemAccessErr, &p.eff)
+	for p.b.NextResponse(p.now, &p.d) {
+		p.a.Receive(p.now, &p.d.Header, 0, &p.eff)
+	}
+	if p.d.Header.PSN != all[1].PSN || p.d.Header.Syndrome != SyndromeAccess {
+		t.Errorf("the last answer is to packet %d, with syndrome %#x", p.d.Header.PSN, p.d.Header.Syndrome)
+	}
+	var c SendCompletion
+	if !p.a.PollSend(&c) || c.Status != ib.WCRemAccessErr {
+		t.Errorf("the WRITE whose end was not placed: %+v", c)
+	}
+}

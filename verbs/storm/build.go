@@ -53,6 +53,12 @@ func (r *run) buildSim() error {
 	if err != nil {
 		return err
 	}
+	// Half of the seeds send again only what is missing, with room for few packets or many.
+	if draw := rand.New(rand.NewPCG(r.cfg.Seed, 0x5e1e)); draw.IntN(2) == 0 {
+		r.unordered = true
+		preset.Transport.Loss = nicmodel.SelectiveRepeat
+		preset.Transport.Reorder = []int{0, 64, 256}[draw.IntN(3)]
+	}
 	var carried nicmodel.Congestion // in packets, for the shim's engine
 	if scheme, err := cc.Lookup(r.cfg.Shim); err == nil {
 		carried.Telemetry = scheme.Telemetry

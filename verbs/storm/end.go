@@ -450,7 +450,7 @@ func (e *end) gone() {
 	}
 	for _, pair := range [][2]*end{{e, other}, {other, e}} {
 		from, to := pair[0], pair[1]
-		err := from.plan.left(to.offer, from.completed, from.posted)
+		err := from.plan.left(to.offer, from.completed, from.posted, e.p.run.unordered)
 		if err == nil && to.received > 0 && from.plan.sends[to.received-1] >= from.posted {
 			err = fmt.Errorf("%d messages were received, and fewer posted", to.received)
 		}

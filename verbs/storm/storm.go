@@ -104,9 +104,10 @@ type run struct {
 	links   map[uint64]*link // by nonce
 	once    sync.Once
 
-	world    *softroce.World // nil over the NIC model
-	hostile  hostile
-	observer *observer // of the wire; nil over the NIC model
+	unordered bool            // what lies beyond a gap may be placed
+	world     *softroce.World // nil over the NIC model
+	hostile   hostile
+	observer  *observer // of the wire; nil over the NIC model
 
 	foreign, gone []hello       // by process: memory of another protection domain, and a key that is no more
 	mailboxes     []uint32      // by process: the queue pair that takes datagrams
