@@ -16,7 +16,11 @@ type observer struct {
 	asks  map[flowKey]*flow // by who asks, and gets the answers
 	// misfits are packets on their way that do not fit what they stand for.
 	misfits map[string]bool
+	traffic []traffic // by host
 }
+
+// traffic is what a host's device has sent and got.
+type traffic struct{ sentPackets, sentBytes, gotPackets, gotBytes uint64 }
 
 // flowKey is a queue pair of a host.
 type flowKey struct {
@@ -55,7 +59,7 @@ type flow struct {
 type span struct{ first, end int32 }
 
 func newObserver(r *run) *observer {
-	return &observer{run: r, flows: map[flowKey]*flow{}, asks: map[flowKey]*flow{}, misfits: map[string]bool{}}
+	return &observer{run: r, flows: map[flowKey]*flow{}, asks: map[flowKey]*flow{}, misfits: map[string]bool{}, traffic: make([]traffic, r.cfg.Processes)}
 }
 
 // begin is called when an end's queue pair is connected.
@@ -135,6 +139,8 @@ func (f *flow) numbers(h *roce.Packet) int32 {
 
 // sent looks at a packet that leaves.
 func (o *observer) sent(now units.Time, from, to int, p []byte) {
+	o.traffic[from].sentPackets++
+	o.traffic[from].sentBytes += uint64(len(p))
 	var h roce.Packet
 	if _, err := h.DecodeHeaders(p); err != nil || h.Opcode.Service() != ib.ServiceRC {
 		return
@@ -201,6 +207,8 @@ func (o *observer) answered(f *flow, h *roce.Packet) {
 
 // delivered looks at a packet before its device gets it.
 func (o *observer) delivered(now units.Time, from, to int, p []byte) {
+	o.traffic[to].gotPackets++
+	o.traffic[to].gotBytes += uint64(len(p))
 	var h roce.Packet
 	n, err := h.DecodeHeaders(p)
 	if err != nil || h.Opcode.Service() != ib.ServiceRC || h.PKey != 0xffff {
@@ -286,5 +294,24 @@ func (o *observer) stuck(e *end) {
 	}
 	if quiet := e.p.Now() - max(f.quiet, f.rnrUntil); quiet > 4*f.timeout+units.Millisecond {
 		o.broken(3, f, "packet %d is not answered, and nothing is sent for %v, the timeout is %v", f.una, quiet, f.timeout)
+	}
+}
+
+// counted holds what devices count against what went over the wire.
+func (o *observer) counted() {
+	if o == nil {
+		return
+	}
+	for host, d := range o.run.devices {
+		c, ok := d.(interface{ Counters() map[string]uint64 })
+		if !ok {
+			continue
+		}
+		got, w := c.Counters(), o.traffic[host]
+		for name, want := range map[string]uint64{"sent_pkts": w.sentPackets, "sent_bytes": w.sentBytes, "rcvd_pkts": w.gotPackets, "rcvd_bytes": w.gotBytes} {
+			if got[name] != want {
+				o.run.failf("rule 8: process %d's device counts %d %s, and the wire %d", host, got[name], name, want)
+			}
+		}
 	}
 }

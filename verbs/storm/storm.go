@@ -195,6 +195,9 @@ func (r *run) Carry(now units.Time, from, to int) (f fault.Fate) {
 
 // close closes the devices, which have nothing left.
 func (r *run) close() {
+	if r.result.Failure == "" {
+		r.observer.counted()
+	}
 	for i, d := range r.devices {
 		if err := d.Close(); err != nil {
 			r.failf("process %d: the device can't be closed when all is destroyed: %v", i, err)
