@@ -47,8 +47,10 @@ type flow struct {
 	cause    bool                 // since then, something told the requester to go back
 	rnr      int32                // the number that found nobody ready, if now < rnrUntil
 	rnrUntil units.Time
-	waits    bool   // nothing has left since
-	out      []span // READs and atomics under way
+	waits    bool       // nothing has left since
+	owed     units.Time // a NAK asked for the oldest packet then; 0 for none
+	again    bool       // the oldest was sent again by a NAK, and nothing has arrived since
+	out      []span     // READs and atomics under way
 
 	expected int32           // the next number that the responder can take
 	arrived  map[int32]int32 // what came before its turn: numbers that each takes
@@ -158,7 +160,11 @@ func (o *observer) sent(now units.Time, from, to int, p []byte) {
 	}
 }
 
-// requested holds a packet of a requester against rules 1 to 4.
+// promptly is how long after a NAK a requester may begin to send again: its packets wait for
+// those of others.
+const promptly = 100 * units.Microsecond
+
+// requested holds a packet of a requester against rules 1 to 4 and 9.
 func (o *observer) requested(now units.Time, f *flow, h *roce.Packet) {
 	if !f.began {
 		f.began, f.base = true, h.PSN
@@ -176,7 +182,11 @@ func (o *observer) requested(now units.Time, f *flow, h *roce.Packet) {
 			o.broken(3, f, "packet %d leaves again after %v, without a cause before the timeout of %v", at, since, f.timeout)
 		}
 		told = f.cause
-		f.cause = false
+		f.cause, f.again = false, told
+		if f.owed > 0 && now-max(f.owed, f.rnrUntil) > promptly {
+			o.broken(9, f, "packet %d leaves again %v after a NAK asked for it", at, now-f.owed)
+		}
+		f.owed = 0
 	}
 	if quiet := now - max(f.quiet, f.rnrUntil); f.una < f.next && at < f.next && quiet > 4*f.timeout+units.Microsecond {
 		o.broken(3, f, "packet %d leaves again after %v without a sign of the peer, the timeout is %v", at, quiet, f.timeout)
@@ -255,10 +265,15 @@ func (f *flow) learn(now units.Time, h *roce.Packet, payload int) {
 	upTo := at + 1
 	switch {
 	case op == ib.Acknowledge && h.Syndrome&0xe0 != 0:
+		// One that comes while the requester recovers, or waits, is the same once more.
+		if h.Syndrome == rc.SyndromeSequence && !f.again && !f.waits && !f.cause && at == f.una && len(f.out) == 0 && now >= f.rnrUntil {
+			f.owed = now
+		}
 		f.cause = true
 		upTo = at
 		if h.Syndrome&0xe0 == 0x20 && !f.waits && (len(f.out) == 0 || f.out[0].first >= at) {
 			f.rnr, f.rnrUntil, f.waits = at, now+rc.RNRTime(h.Syndrome&0x1f), true
+			f.again, f.owed = false, 0
 		}
 	case op == ib.Acknowledge:
 	case len(f.out) > 0 && f.out[0].first <= at && (at == f.una || at == f.out[0].first && f.una < at):
@@ -276,7 +291,7 @@ func (f *flow) learn(now units.Time, h *roce.Packet, payload int) {
 	for ; f.una < upTo; f.una++ {
 		delete(f.sentAt, f.una)
 	}
-	f.progress = now
+	f.progress, f.again, f.owed = now, false, 0
 	for len(f.out) > 0 && f.out[0].end <= f.una {
 		f.out = f.out[1:]
 	}

@@ -28,7 +28,7 @@ func newWireScript() *wireScript {
 		l.ends[side] = &end{link: l, side: side, p: &Process{ID: side, run: r}, hello: hello{qpn: uint32(10 + side)}}
 	}
 	o.begin(l.ends[0])
-	return &wireScript{observer: o}
+	return &wireScript{observer: o, now: units.Microsecond}
 }
 
 func (s *wireScript) flow() *flow { return s.asks[flowKey{0, 10}] }
@@ -118,6 +118,13 @@ func TestRules(t *testing.T) {
 			s.answer(ib.Acknowledge, 0, ack)
 			s.now += timeout/2 + 1
 			s.ask(ib.WriteOnly, 1, 8)
+		}},
+		{"a NAK is not heard", 9, func(s *wireScript) {
+			s.ask(ib.WriteOnly, 0, 8, true)
+			s.ask(ib.WriteOnly, 1, 8)
+			s.answer(ib.Acknowledge, 0, sequence)
+			s.now += timeout
+			s.ask(ib.WriteOnly, 0, 8)
 		}},
 		{"as many READs as the peer takes", 0, func(s *wireScript) {
 			for i := range int32(s.flow().reads) {
