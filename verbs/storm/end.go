@@ -68,6 +68,7 @@ type end struct {
 	parted        bool // the connection manager knows it
 	tampered      bool // memory was taken away, or memory asked for that is not the connection's
 	trespassed    bool // the latter: no more is posted
+	draining      bool // the send queue is, until the event that it has
 	finished      bool
 	otherFinished bool
 	isOver        bool       // nothing acts on its memory any more
@@ -139,6 +140,9 @@ func (w *peer) pump(e *end) bool {
 	r := w.p.Rand
 	if n := w.weather.dereg; n > 0 && !e.tampered && r.IntN(n) == 0 && !w.p.Calm() {
 		w.tamper(e)
+	}
+	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
+		w.pause(e)
 	}
 	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && e.posted-e.completed < w.weather.depth && r.IntN(n) == 0 {
 		w.trespass(e)
@@ -229,6 +233,36 @@ func (w *peer) tamper(e *end) {
 	e.tampered = true
 	mr := []verbs.MR{e.ownMR, e.offerMR, e.recvMR}[w.p.Rand.IntN(3)]
 	if err := mr.Close(); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+	}
+}
+
+// pause drains the send queue: what has begun goes on, and what is posted waits.
+func (w *peer) pause(e *end) {
+	if err := e.qp.Modify(verbs.QPAttr{State: ib.SQD}, verbs.AttrState); err != nil {
+		w.inError(e, err)
+		return
+	}
+	e.draining = true
+	w.p.run.observer.pause(e, true)
+}
+
+// resume goes on with a send queue that has drained.
+func (w *peer) resume(e *end) {
+	if e == nil || !e.draining || e.broken {
+		return
+	}
+	e.draining, e.moved = false, w.p.Now()
+	w.p.run.observer.pause(e, false)
+	if err := e.qp.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
+		w.inError(e, err)
+	}
+}
+
+// inError looks whether a call failed because the queue pair is in error, of which the
+// completion may be on its way.
+func (w *peer) inError(e *end, err error) {
+	if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
 }

@@ -64,6 +64,7 @@ type weather struct {
 	dereg     int // one step in so many takes registered memory away; 0 for none
 	forbidden int // one step in so many asks for what must be refused; 0 for none
 	datagrams int // one step in so many sends a datagram; 0 for none
+	drains    int // one step in so many drains a send queue; 0 for none
 }
 
 func drawWeather(seed uint64) weather {
@@ -85,6 +86,9 @@ func drawWeather(seed uint64) weather {
 	}
 	if r.IntN(4) == 0 {
 		w.dereg = 200 + r.IntN(2000)
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x50d)); r.IntN(2) == 0 {
+		w.drains = 50 + r.IntN(500)
 	}
 	return w
 }
@@ -213,6 +217,9 @@ func newPeer(p *Process) (*peer, error) {
 			return nil, err
 		}
 	}
+	if p.run.cfg.Provider != "soft" {
+		w.weather.drains = 0 // the model has no SQD
+	}
 	if p.run.cfg.Shim != "" {
 		w.weather.datagrams = 0 // the shim has none
 	}
@@ -301,6 +308,9 @@ func (w *peer) step() bool {
 		did = true
 		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
 			w.p.Failf("a completion queue with room for all that may be under way has overrun")
+		}
+		if e.Type == ib.EventSQDrained && e.QP != nil {
+			w.resume(w.byQPN[e.QP.Num()])
 		}
 	}
 	return did

@@ -50,10 +50,12 @@ type flow struct {
 	waits    bool       // nothing has left since
 	owed     units.Time // a NAK asked for the oldest packet then; 0 for none
 	again    bool       // the oldest was sent again by a NAK, and nothing has arrived since
+	late     bool       // the last that told it to go back was an RNR NAK
 	out      []span     // READs and atomics under way
 
 	expected int32           // the next number that the responder can take
 	arrived  map[int32]int32 // what came before its turn: numbers that each takes
+	paused   bool            // the send queue drains
 	ended    bool
 }
 
@@ -87,6 +89,26 @@ func (o *observer) finish(e *end) {
 	if f := o.asks[flowKey{e.p.ID, e.hello.qpn}]; f != nil && f.end == e {
 		f.ended = true
 	}
+}
+
+// pause is called when the end's send queue drains, and when it goes on.
+func (o *observer) pause(e *end, on bool) {
+	if o == nil {
+		return
+	}
+	// The shim goes on with what has begun by requests of its own.
+	if f := o.asks[flowKey{e.p.ID, e.hello.qpn}]; f != nil && f.end == e && o.run.cfg.Shim == "" {
+		f.paused = on
+	}
+}
+
+// begins reports whether a packet is the first of a request.
+func begins(op ib.Opcode) bool {
+	switch op {
+	case ib.SendMiddle, ib.SendLast, ib.SendLastImm, ib.SendLastInv, ib.WriteMiddle, ib.WriteLast, ib.WriteLastImm:
+		return false
+	}
+	return true
 }
 
 // knows reports whether a queue pair of a host is one of a connection.
@@ -182,7 +204,7 @@ func (o *observer) requested(now units.Time, f *flow, h *roce.Packet) {
 			o.broken(3, f, "packet %d leaves again after %v, without a cause before the timeout of %v", at, since, f.timeout)
 		}
 		told = f.cause
-		f.cause, f.again = false, told
+		f.cause, f.again = false, told && !f.late
 		if f.owed > 0 && now-max(f.owed, f.rnrUntil) > promptly {
 			o.broken(9, f, "packet %d leaves again %v after a NAK asked for it", at, now-f.owed)
 		}
@@ -192,6 +214,9 @@ func (o *observer) requested(now units.Time, f *flow, h *roce.Packet) {
 		o.broken(3, f, "packet %d leaves again after %v without a sign of the peer, the timeout is %v", at, quiet, f.timeout)
 	}
 	f.quiet, f.waits = now, false
+	if f.paused && at >= f.next && begins(h.Opcode.Operation()) {
+		o.broken(10, f, "request %d, a %v, begins while the send queue drains", at, h.Opcode)
+	}
 	if op := h.Opcode.Operation(); at == f.next && (op == ib.ReadRequest || op == ib.CompareSwap || op == ib.FetchAdd) {
 		if f.out = append(f.out, span{at, at + n}); len(f.out) > f.reads {
 			o.broken(4, f, "%d READs and atomics are under way, of %d that the peer takes", len(f.out), f.reads)
@@ -266,6 +291,7 @@ func (f *flow) learn(now units.Time, h *roce.Packet, payload int) {
 	switch {
 	case op == ib.Acknowledge && h.Syndrome&0xe0 != 0:
 		// One that comes while the requester recovers, or waits, is the same once more.
+		f.late = false
 		if h.Syndrome == rc.SyndromeSequence && !f.again && !f.waits && !f.cause && at == f.una && len(f.out) == 0 && now >= f.rnrUntil {
 			f.owed = now
 		}
@@ -273,7 +299,7 @@ func (f *flow) learn(now units.Time, h *roce.Packet, payload int) {
 		upTo = at
 		if h.Syndrome&0xe0 == 0x20 && !f.waits && (len(f.out) == 0 || f.out[0].first >= at) {
 			f.rnr, f.rnrUntil, f.waits = at, now+rc.RNRTime(h.Syndrome&0x1f), true
-			f.again, f.owed = false, 0
+			f.again, f.owed, f.late = false, 0, true
 		}
 	case op == ib.Acknowledge:
 	case len(f.out) > 0 && f.out[0].first <= at && (at == f.una || at == f.out[0].first && f.una < at):

@@ -126,6 +126,19 @@ func TestRules(t *testing.T) {
 			s.now += timeout
 			s.ask(ib.WriteOnly, 0, 8)
 		}},
+		{"what has begun ends in SQD", 0, func(s *wireScript) {
+			s.ask(ib.WriteFirst, 0, 8)
+			s.pause(s.flow().end, true)
+			s.ask(ib.WriteLast, 1, 8)
+			s.pause(s.flow().end, false)
+			s.ask(ib.WriteOnly, 2, 8)
+		}},
+		{"a request begins in SQD", 10, func(s *wireScript) {
+			s.ask(ib.WriteFirst, 0, 8)
+			s.pause(s.flow().end, true)
+			s.ask(ib.WriteLast, 1, 8)
+			s.ask(ib.WriteOnly, 2, 8)
+		}},
 		{"as many READs as the peer takes", 0, func(s *wireScript) {
 			for i := range int32(s.flow().reads) {
 				s.ask(ib.ReadRequest, i, 8)
