@@ -30,6 +30,7 @@ static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
 static char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket; empty if there is none */
 static pid_t owner;                                            /* of path */
+static int heard = -1;                                         /* the socket, for a child to close */
 
 struct seen {
 	char device[64], engine[48];
@@ -80,7 +81,7 @@ static void look(struct sight *v)
 				int state;
 				sl_lock(s, &state);
 				n = s->n_qps;
-				if (i < n && s->qps[i])
+				if (i < n && s->qps[i] && !s->qps[i]->leaving)
 					see(v, s->qps[i]);
 				sl_unlock(s, state);
 			}
@@ -243,6 +244,7 @@ static void *serve(void *arg)
 			poll(NULL, 0, 100); /* out of descriptors or memory: later there may be some */
 		}
 	}
+	heard = -1; /* the number may be the program's by now */
 	free(l);
 	return NULL;
 }
@@ -313,6 +315,7 @@ static int listen_at(const char *dir, struct listener *l)
 	l->dev = st.st_dev;
 	l->ino = st.st_ino;
 	owner = getpid();
+	heard = l->fd;
 	return 0;
 }
 
@@ -353,6 +356,7 @@ void sl_publish(void)
 			pthread_sigmask(SIG_SETMASK, &before, NULL);
 			if (err) {
 				close(l->fd);
+				heard = -1;
 			} else {
 				pthread_detach(thread);
 				stay();
@@ -376,6 +380,9 @@ void sl_publish_forget(void)
 	pthread_mutex_init(&starting, NULL);
 	started = false;
 	path[0] = 0;
+	if (heard >= 0)
+		close(heard); /* or it would be heard after its process is gone */
+	heard = -1;
 }
 
 __attribute__((destructor)) static void stop(void)

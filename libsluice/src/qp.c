@@ -478,6 +478,7 @@ int sl_destroy(struct sl_qp *q)
 		pthread_mutex_lock(&s->lock);
 	}
 	sluice_core_qp_suspend(&q->core, IBV_QPS_RESET);
+	q->leaving = true;
 	sl_unlock(s, state);
 	int r = sl_code(q->calls->ibv.destroy_qp(q->qp)); /* waits until its events are acknowledged */
 	sl_lock(s, &state);
@@ -485,6 +486,7 @@ int sl_destroy(struct sl_qp *q)
 	if (r) {
 		if (sluice_core_qp_state(&q->core) == IBV_QPS_RESET)
 			sluice_core_qp_restore(&q->core, now.t, before);
+		q->leaving = false;
 		sl_unlock(s, state);
 		sl_set(SL_QP, q->qp, q);
 		return sl_fail(r, "destroy_qp qp %u of %s: %s", q->qp->qp_num, s->dev->name, strerror(r));

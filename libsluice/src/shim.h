@@ -210,6 +210,7 @@ struct sl_qp {
 	uint32_t used; /* by threads that gave the lock up */
 	struct sl_qp *next_doomed;
 	bool doomed;
+	bool leaving; /* qp may be gone, and its number another's */
 	pthread_mutex_t modifying;
 	struct sl_builder *builder; /* of ibv_wr_* calls, or NULL */
 };
