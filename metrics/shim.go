@@ -110,10 +110,10 @@ func collectShim(device string, shim *paced.Shim, ch chan<- prometheus.Metric) {
 	}
 }
 
-// Buckets of the exported histogram: two an octave, 1 us to 137 ms.
+// Buckets of the exported histogram: two an octave, 1.6 us to 206 ms.
 const (
-	firstBound = 9  // of paced.RTTHistogram: 1.05 us, 2^20 ps x 1
-	lastBound  = 77 // 137 ms
+	firstBound = 9  // of paced.RTTHistogram: 1.57 us
+	lastBound  = 77 // 206 ms
 )
 
 // rtts is a histogram of round trips with half of its buckets, and those beyond
