@@ -40,6 +40,7 @@ type waiter struct {
 	event   int // an eventfd that wake writes to
 	stopped atomic.Bool
 	polled  []unix.PollFd // what wait hands to the kernel
+	count   [8]byte       // that it reads; here since under the race detector reads allocate what they fill
 
 	set sync.Mutex // guards fds
 	fds []unix.PollFd
@@ -85,17 +86,15 @@ func (w *waiter) wait() {
 	w.polled = append(w.polled[:0], w.fds...)
 	w.set.Unlock()
 	_, _ = unix.Poll(w.polled, -1)
-	var count [8]byte
 	if !w.stopped.Load() && w.polled[0].Revents != 0 {
-		_, _ = unix.Read(w.event, count[:])
+		_, _ = unix.Read(w.event, w.count[:])
 	}
 }
 
-func (w *waiter) wake() {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(w.event, one[:])
-}
+// one is what an eventfd's counter is raised by.
+var one = binary.NativeEndian.AppendUint64(nil, 1)
+
+func (w *waiter) wake() { _, _ = unix.Write(w.event, one) }
 
 func (w *waiter) stop() {
 	w.stopped.Store(true)
