@@ -167,8 +167,12 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	if errno := c.pinned(ring.BufAddr, uint64(entries)*uint64(ring.CQESize), ring.DBAddr); errno != 0 {
 		return resp, driver, errno
 	}
+	if errno := d.reserve(completionQueues); errno != 0 {
+		return resp, driver, errno
+	}
 	backend, err := d.backend.CreateCQ(verbs.CQInitAttr{CQE: entries, Channel: c.channel, Timestamps: d.attr.CoreClockHz > 0})
 	if err != nil {
+		d.release(completionQueues)
 		return resp, driver, errnoOf(err)
 	}
 	q := &completionQueue{context: c, user: req.UserHandle, channel: channel, backend: backend, entries: uint32(entries)}
@@ -185,6 +189,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	}
 	if q.engine, err = c.engine.CreateCQ(config); err != nil {
 		_ = backend.Close()
+		d.release(completionQueues)
 		return resp, driver, errnoOf(err)
 	}
 	q.record = ring.DBAddr
@@ -294,6 +299,7 @@ func (c *context) destroyCQ(m *uverbs.Message) guest.Reply {
 	if q.watch != nil {
 		q.watch.Remove()
 	}
+	c.node.dev.release(completionQueues)
 	c.remove(req.Handle)
 	resp := uverbs.DestroyCQResp{AsyncEventsReported: q.async.read(c.async, q.user)}
 	if q.channel != nil {

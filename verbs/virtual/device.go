@@ -66,6 +66,7 @@ type Device struct {
 	guid    uint64
 	clock   *clock
 	numbers atomic.Uint32 // of the last CQ, SRQ or PD
+	objects objects
 
 	mu     sync.Mutex
 	closed bool

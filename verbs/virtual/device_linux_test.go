@@ -388,6 +388,11 @@ func TestIoctl(t *testing.T) {
 			{id: 0, value: uint64(mr[0])}, {id: 1, len: 4, out: true}, {id: 2, len: 4, out: true}, {id: 3, len: 8, out: true}, {id: 4, len: 8, out: true},
 		}, 0, []uint64{uint64(mr[0]), uint64(mr[1]), uint64(mr[2]), 4096, p.base + data}},
 		{"a PD", uverbs.MethodMlx5QueryPD, []attr{{id: ns, value: uint64(pd)}, {id: ns | 1, len: 4, out: true}}, 0, []uint64{uint64(pd), 1}},
+		{"a region by its handle and 2^32", uverbs.MethodQueryMR, []attr{
+			{id: 0, value: 1<<32 | uint64(mr[0])}, {id: 1, len: 4, out: true}, {id: 2, len: 4, out: true}, {id: 3, len: 8, out: true}, {id: 4, len: 8, out: true},
+		}, syscall.EINVAL, nil},
+		{"a PD by its handle and 2^32", uverbs.MethodMlx5QueryPD, []attr{{id: ns, value: 1<<32 | uint64(pd)}, {id: ns | 1, len: 4, out: true}}, syscall.EINVAL, nil},
+		{"a page by its handle and 2^32", uverbs.MethodMlx5FreeUAR, []attr{{id: ns, value: 1 << 32}}, syscall.ENOENT, nil},
 		{"a port of mlx5", uverbs.MethodMlx5QueryPort, []attr{{ns, 4, 1, false}, {id: ns | 1, len: 40, out: true}}, 0, []uint64{1, 0}},
 		{"a command of the firmware", uverbs.MethodID{Object: ns, Method: ns}, nil, syscall.EPROTONOSUPPORT, nil},
 		{"a completion queue", uverbs.MethodID{Object: 3}, nil, syscall.EPROTONOSUPPORT, nil},

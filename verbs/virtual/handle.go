@@ -39,6 +39,9 @@ func (c *context) createAH(m *uverbs.Message) guest.Reply {
 	if err := ah.Close(); err != nil {
 		return failedBy(err)
 	}
+	if errno := c.node.dev.reserve(addressHandles); errno != 0 {
+		return failed(errno)
+	}
 	pd.users++
 	driver := uverbs.Mlx5CreateAHResp{DMAC: macOf(av.GID)}
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))
@@ -55,6 +58,7 @@ func (c *context) destroyAH(m *uverbs.Message) guest.Reply {
 		return failed(errno)
 	}
 	a.pd.users--
+	c.node.dev.release(addressHandles)
 	c.remove(req.Handle)
 	return guest.Reply{}
 }

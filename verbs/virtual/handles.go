@@ -22,8 +22,8 @@ func (h *handles) add(o any) uint32 {
 	return uint32(len(h.objects) - 1)
 }
 
-func (h *handles) get(i uint32) any {
-	if int64(i) >= int64(len(h.objects)) {
+func (h *handles) get(i uint64) any {
+	if i >= uint64(len(h.objects)) {
 		return nil
 	}
 	return h.objects[i]
@@ -35,9 +35,10 @@ func (h *handles) remove(i uint32) {
 }
 
 // lookup returns the object with a handle, if it is of the type asked for: a command
-// that names another one is invalid.
-func lookup[T any](h *handles, i uint32) (T, syscall.Errno) {
-	o, ok := h.get(i).(T)
+// that names another one is invalid. Commands have handles of 32 bits, ioctl's attributes
+// of 64.
+func lookup[T any, N uint32 | uint64](h *handles, i N) (T, syscall.Errno) {
+	o, ok := h.get(uint64(i)).(T)
 	if !ok {
 		return o, syscall.EINVAL
 	}
@@ -46,8 +47,8 @@ func lookup[T any](h *handles, i uint32) (T, syscall.Errno) {
 
 // doomed is lookup for a command that destroys the object: of a handle that is not there
 // the kernel says so.
-func doomed[T any](h *handles, i uint32) (T, syscall.Errno) {
-	if h.get(i) == nil {
+func doomed[T any, N uint32 | uint64](h *handles, i N) (T, syscall.Errno) {
+	if h.get(uint64(i)) == nil {
 		var none T
 		return none, syscall.ENOENT
 	}

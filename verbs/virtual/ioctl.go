@@ -166,7 +166,7 @@ func (c *context) queryGIDEntry(x *call) syscall.Errno {
 }
 
 func (c *context) queryMR(x *call) syscall.Errno {
-	r, errno := lookup[*region](&c.handles, uint32(x.In(0)))
+	r, errno := lookup[*region](&c.handles, x.In(0))
 	if errno != 0 {
 		return errno
 	}
@@ -174,7 +174,7 @@ func (c *context) queryMR(x *call) syscall.Errno {
 }
 
 func (c *context) queryPD(x *call) syscall.Errno {
-	pd, errno := lookup[*domain](&c.handles, uint32(x.In(uverbs.DriverNS)))
+	pd, errno := lookup[*domain](&c.handles, x.In(uverbs.DriverNS))
 	if errno != 0 {
 		return errno
 	}
@@ -219,12 +219,12 @@ func (c *context) allocUAR(x *call) syscall.Errno {
 }
 
 func (c *context) freeUAR(x *call) syscall.Errno {
-	handle := uint32(x.In(uverbs.DriverNS))
+	handle := x.In(uverbs.DriverNS)
 	u, errno := doomed[*uar](&c.handles, handle)
 	if errno != 0 {
 		return errno
 	}
-	c.remove(handle)
+	c.remove(uint32(handle))
 	c.loop.onFreed(uint64(u.index))
 	c.pages.freeUAR(u)
 	return 0

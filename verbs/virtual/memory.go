@@ -23,8 +23,12 @@ type domain struct {
 }
 
 func (c *context) allocPD(m *uverbs.Message) guest.Reply {
+	if errno := c.node.dev.reserve(domains); errno != 0 {
+		return failed(errno)
+	}
 	pd, err := c.node.dev.backend.AllocPD()
 	if err != nil {
+		c.node.dev.release(domains)
 		return failedBy(err)
 	}
 	p := &domain{backend: pd, number: c.node.dev.nextNumber()}
@@ -46,6 +50,7 @@ func (c *context) deallocPD(m *uverbs.Message) guest.Reply {
 	if err := pd.backend.Close(); err != nil {
 		return failedBy(err)
 	}
+	c.node.dev.release(domains)
 	c.remove(req.Handle)
 	return guest.Reply{}
 }
@@ -112,8 +117,12 @@ func (c *context) regMR(m *uverbs.Message) guest.Reply {
 	if errno != 0 {
 		return failed(errno)
 	}
+	if errno := c.node.dev.reserve(regions); errno != 0 {
+		return failed(errno)
+	}
 	r, errno := c.register(pd, req.Start, req.Length, req.HCAVA, req.AccessFlags)
 	if errno != 0 {
+		c.node.dev.release(regions)
 		return failed(errno)
 	}
 	pd.users++
@@ -184,6 +193,7 @@ func (c *context) deregMR(m *uverbs.Message) guest.Reply {
 		return failedBy(err)
 	}
 	r.pd.users--
+	c.node.dev.release(regions)
 	c.remove(req.Handle)
 	return guest.Reply{}
 }

@@ -197,19 +197,26 @@ func (c *context) close() {
 	for _, q := range take[*queuePair](&c.handles) {
 		q.destroy()
 	}
+	d := c.node.dev
 	for _, s := range take[*sharedQueue](&c.handles) {
 		_ = s.engine.Close()
+		d.release(sharedQueues)
 	}
 	for _, q := range take[*completionQueue](&c.handles) {
 		_ = q.engine.Close()
+		d.release(completionQueues)
 	}
-	take[*addressHandle](&c.handles)
+	for range take[*addressHandle](&c.handles) {
+		d.release(addressHandles)
+	}
 	take[*uar](&c.handles) // pages' to free
 	for _, r := range take[*region](&c.handles) {
 		_ = r.backend.Close()
+		d.release(regions)
 	}
 	for _, p := range take[*domain](&c.handles) {
 		_ = p.backend.Close()
+		d.release(domains)
 	}
 	if c.channel != nil {
 		_ = c.channel.Close()

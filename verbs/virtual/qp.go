@@ -126,7 +126,11 @@ func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverb
 	if errno := c.pinned(r.BufAddr, uint64(r.RQWQECount)<<r.RQWQEShift+uint64(r.SQWQECount)*basicBlock, r.DBAddr); errno != 0 {
 		return resp, driver, errno
 	}
+	if errno := c.node.dev.reserve(queuePairs); errno != 0 {
+		return resp, driver, errno
+	}
 	if err := q.create(req, &r); err != nil {
+		c.node.dev.release(queuePairs)
 		return resp, driver, errnoOf(err)
 	}
 	q.attr = uverbs.QueryQPResp{
@@ -251,6 +255,7 @@ func (q *queuePair) destroy() {
 	q.gone = true
 	q.mu.Unlock()
 	_ = q.engine.Close() // it has nothing that depends on it
+	q.context.node.dev.release(queuePairs)
 	q.hold(-1)
 }
 

@@ -79,8 +79,12 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 	if errno := c.pinned(ring.BufAddr, uint64(entries)*uint64(stride), ring.DBAddr); errno != 0 {
 		return failed(errno)
 	}
+	if errno := d.reserve(sharedQueues); errno != 0 {
+		return failed(errno)
+	}
 	backend, err := pd.backend.CreateSRQ(verbs.SRQInitAttr{MaxWR: min(entries, d.attr.MaxSRQWR), MaxSGE: max(1, min(stride/16-1, d.attr.MaxSGE))})
 	if err != nil {
+		d.release(sharedQueues)
 		return failedBy(err)
 	}
 	s := &sharedQueue{context: c, user: req.UserHandle, pd: pd, backend: backend, maxWR: req.MaxWR, sge: req.MaxSGE}
@@ -92,6 +96,7 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 	})
 	if err != nil {
 		_ = backend.Close()
+		d.release(sharedQueues)
 		return failedBy(err)
 	}
 	if req.SRQLimit > 0 {
@@ -150,6 +155,7 @@ func (c *context) destroySRQ(m *uverbs.Message) guest.Reply {
 		return failedBy(err)
 	}
 	s.pd.users--
+	c.node.dev.release(sharedQueues)
 	c.remove(req.Handle)
 	return done(m, uverbs.DestroyResp{EventsReported: s.async.read(c.async, s.user)}, nil)
 }

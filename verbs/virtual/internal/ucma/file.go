@@ -218,7 +218,11 @@ func (f *File) answer(c *command, i *ident) ([]byte, syscall.Errno) {
 		}
 		return nil, syscall.ENOSYS
 	}
-	a, errno := i.attributes(ib.QPState(c.u32(12)))
+	state := c.u32(12)
+	if state > uint32(ib.Err) { // which ib.QPState may not hold
+		return nil, syscall.EINVAL
+	}
+	a, errno := i.attributes(ib.QPState(state))
 	if errno != 0 {
 		return nil, errno
 	}
@@ -361,7 +365,7 @@ func (h *Host) resolve(i *ident, src, dst netip.AddrPort) syscall.Errno {
 // notify takes an asynchronous event that the program has read: that packets have come on a
 // queue pair whose RTU has not.
 func (i *ident) notify(kind uint32) syscall.Errno {
-	if i.cmID == 0 || ib.EventType(kind) != ib.EventCommEst {
+	if i.cmID == 0 || kind != uint32(ib.EventCommEst) {
 		return syscall.EINVAL
 	}
 	if i.dev.core.Established(i.dev.now(), i.cmID) != nil {

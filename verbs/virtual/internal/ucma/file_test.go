@@ -521,6 +521,9 @@ func TestEstablishedByPacket(t *testing.T) {
 	child := u32At(b.expect(1, 0, evConnectRequest, 0), 8)
 	b.accept(3, child, 6, "")
 	a.expect(2, id, evConnectResponse, 0)
+	if _, errno := b.try(cmdNotify, 0, body(child, 256+uint32(4))); errno != syscall.EINVAL {
+		t.Errorf("an event of 9 bits: %v", errno)
+	}
 	b.do(cmdNotify, 0, child, uint32(4))
 	b.expect(3, child, evEstablished, 0)
 	if _, errno := b.try(cmdNotify, 0, body(child, uint32(4))); errno != syscall.EISCONN {
@@ -674,6 +677,10 @@ func TestErrors(t *testing.T) {
 	h := newHost(t, "127.0.27.1", guidA, cm.Config{})
 	p := h.program(t)
 	id := p.create(1, roce.PortSpaceTCP)
+	other := newHost(t, "127.0.27.2", guidB, cm.Config{}).program(t)
+	_, port := other.listen(1, roce.PortSpaceTCP, "127.0.27.2:0", 5)
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.27.2"), port).String()
+	routed := p.resolved(2, roce.PortSpaceTCP, to)
 	ib48 := append(body(uint16(afIB)), make([]byte, 126)...)
 	in := append(in6("127.0.27.1:0"), make([]byte, 100)...)
 	(*p.mem)[0x1000] = []byte{9, 0, 0, 0}
@@ -700,6 +707,8 @@ func TestErrors(t *testing.T) {
 		"none to end":              {cmdDisconnect, 0, body(id), syscall.EINVAL},
 		"none to notify":           {cmdNotify, 0, body(id, uint32(4)), syscall.EINVAL},
 		"attributes for nothing":   {cmdInitQPAttr, qpAttrBytes, body(uint64(responseAt), id, uint32(1)), syscall.EINVAL},
+		"attributes for no state":  {cmdInitQPAttr, qpAttrBytes, body(uint64(responseAt), routed, uint32(ib.Err)+1), syscall.EINVAL},
+		"for one of 9 bits":        {cmdInitQPAttr, qpAttrBytes, body(uint64(responseAt), routed, 256+uint32(ib.Init)), syscall.EINVAL},
 		"an unknown query":         {cmdQuery, addrBytes, body(uint64(responseAt), id, uint32(3)), syscall.ENOSYS},
 		"multicast":                {cmdJoinMcast, 4, make([]byte, 152), syscall.EOPNOTSUPP},
 		"an unknown option":        {cmdSetOption, 0, body(uint64(0x1000), id, uint32(0), uint32(9), uint32(1)), syscall.ENOSYS},
