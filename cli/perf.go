@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -102,7 +103,11 @@ func (f *pacingFlags) pacing() (perf.Pacing, error) {
 			if !ok {
 				errs = append(errs, fmt.Errorf("--rate-units %s: take g or M", f.unit))
 			}
-			p.Rate = units.Rate(number * unit)
+			if number *= unit; !(number < 1<<63) { // NaN, too
+				errs = append(errs, fmt.Errorf("--rate-limit %s: a rate is at most %v", f.rate, units.Rate(math.MaxInt64)))
+			} else {
+				p.Rate = units.Rate(max(number, 0))
+			}
 		} else if err := p.Rate.UnmarshalText([]byte(f.rate)); err != nil {
 			errs = append(errs, fmt.Errorf("--rate-limit: %w", err))
 		}

@@ -96,6 +96,9 @@ func (e *end) prepare() error {
 	if port.State != verbs.PortActive {
 		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrState, "port %d is not active", c.Port)
 	}
+	if most, size := int(port.MaxMsgSize), c.largest(port.ActiveMTU); most > 0 && size > most && c.Service != ib.UD {
+		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrInvalid, "a message of %d bytes is above the longest of port %d, %d", size, c.Port, most)
+	}
 	if e.from, err = route.Choose(e.dev, c.Port, toward(e.conn, c.GID, c.IPv6)); err != nil {
 		return err
 	}

@@ -557,6 +557,36 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// short is a device whose port states a longest message.
+type short struct {
+	verbs.Device
+	most uint32
+}
+
+func (d short) Port(num int) (verbs.PortAttr, error) {
+	p, err := d.Device.Port(num)
+	p.MaxMsgSize = d.most
+	return p, err
+}
+
+// A message longer than the port's longest is an error before anything is sent.
+func TestLongestMessage(t *testing.T) {
+	for size, fits := range map[int]bool{8191: true, 8192: true, 8193: false} {
+		a, b := model(t, "")
+		c := DefaultConfig(Test{Verb: Write})
+		c.Size, c.Iterations = size, 10
+		_, err := Pair(short{a, 8192}, short{b, 8192}, c)
+		if (err == nil) != fits || !fits && (!errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("a message of %d bytes is above the longest of port 1, 8192", size))) {
+			t.Errorf("%d bytes, the longest is 8192: %v", size, err)
+		}
+		for _, d := range []verbs.Device{a, b} {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestParseTest(t *testing.T) {
 	for _, test := range Tests() {
 		for _, name := range []string{test.String(), "ib_" + test.String(), strings.ReplaceAll(test.String(), "_", "-")} {

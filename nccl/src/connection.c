@@ -64,6 +64,7 @@ bool connection_open(struct connection *c, int qps)
 {
 	struct device *d = c->device;
 	unsigned sends = c->sender ? BALANCE_PIECES + SENDS : 2 * RECEIVES;
+	uint64_t piece;
 	void *block;
 
 	if (!device_use(d))
@@ -98,7 +99,10 @@ bool connection_open(struct connection *c, int qps)
 		c->mine.qpn[i] = htobe32(l->qp->qp_num);
 		c->mine.psn[i] = htobe32(l->psn);
 	}
-	balance_init(&c->balance, settings.balance, qps, settings.piece);
+	piece = (uint64_t)settings.piece;
+	if (d->max_message && piece > d->max_message)
+		piece = d->max_message;
+	balance_init(&c->balance, settings.balance, (unsigned)qps, piece);
 	if (transfer_start(c))
 		return true;
 failed:

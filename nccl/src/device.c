@@ -130,6 +130,7 @@ static void add_port(struct ibv_device *ib, int port)
 		d->guid = be64toh(ibv_get_device_guid(ib));
 		d->speed = speed(&a);
 		d->mtu = a.active_mtu;
+		d->max_message = a.max_msg_sz;
 		d->ptr_support = reachable(d->context);
 		device_count++;
 		INFO("%s:%d, %d Mbit/s, GID index %d", name, port, d->speed, d->gid_index);

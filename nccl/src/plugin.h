@@ -75,6 +75,7 @@ struct device {
 	uint64_t guid;
 	union ibv_gid gid;
 	enum ibv_mtu mtu;
+	uint32_t max_message; /* bytes, of its port */
 };
 
 extern struct device devices[MAX_DEVICES];

@@ -35,9 +35,9 @@ static bool size(const char *name, long least, long most, int *value)
 		return true;
 	errno = 0;
 	n = strtol(text, &end, 10);
-	if (!strcmp(end, "KiB") && n <= most)
+	if (!strcmp(end, "KiB") && n >= 0 && n <= most)
 		n <<= 10;
-	else if (!strcmp(end, "MiB") && n <= most)
+	else if (!strcmp(end, "MiB") && n >= 0 && n <= most)
 		n <<= 20;
 	else if (*end)
 		errno = EINVAL;

@@ -273,6 +273,22 @@ func TestPoissonLoad(t *testing.T) {
 	}
 }
 
+// A gap between flows that is beyond what times hold is said, and is not the shortest of all.
+func TestPoissonGaps(t *testing.T) {
+	for load, want := range map[string]string{
+		"0.01":   "",
+		"0.008":  "would start more than 100000s apart",
+		"1e-9":   "flows of 1099511627776 bytes would start more than 100000s apart",
+		"1e-12":  "would start more than 100000s apart",
+		"5e-324": "choose smaller sizes or a higher load",
+	} {
+		_, err := scenario.Parse("test.yaml", []byte(network16+"workloads: [{kind: poisson, sizes: 1TiB, load: "+load+"}]"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("load %s: error %v, want %q", load, err, want)
+		}
+	}
+}
+
 func TestPoissonBounds(t *testing.T) {
 	s := parse(t, network16+"workloads: [{kind: poisson, sizes: hadoop, load: 0.3, flows: 17, hosts: [h2..h5]}]")
 	flows := take(s, 1, 100)

@@ -61,13 +61,21 @@ func (p *Poisson) plan(d *tree.Document, path string, w *Workload, net *network)
 	pp.fanIn = p.FanIn
 	pp.gaps = p.gaps(hosts, net, pp.sizes.Mean()*float64(max(p.FanIn, 1)))
 	for i, gap := range pp.gaps {
-		if gap < 1 {
+		switch {
+		case gap < 1:
 			d.Fail(path+".load", "flows of %.0f bytes would start less than 1 ps apart at %s: choose larger sizes or a lower load", pp.sizes.Mean(), net.HostName(hosts[i]))
+			return nil
+		case gap > maxGap:
+			d.Fail(path+".load", "flows of %.0f bytes would start more than %v apart at %s: choose smaller sizes or a higher load", pp.sizes.Mean(), maxGap, net.HostName(hosts[i]))
 			return nil
 		}
 	}
 	return pp
 }
+
+// maxGap is the longest mean time between two flows, beyond what any run lasts. Times drawn
+// with it, which are 37 times as long at most, are still within units.Time.
+const maxGap = 100_000 * units.Second
 
 // fewestOthers returns how many hosts the one with the fewest has to send to, or to
 // get from.
@@ -87,7 +95,7 @@ func (p *poissonPlan) fewestOthers() int {
 // bytes of one.
 func (p *Poisson) gaps(hosts []int, net *network, mean float64) []units.Time {
 	gap := func(load, capacity float64) units.Time {
-		return units.Time(math.Round(float64(float64(mean*8)*float64(units.Second)) / float64(load*capacity)))
+		return units.Time(min(math.Round(float64(float64(mean*8)*float64(units.Second))/float64(load*capacity)), float64(2*maxGap)))
 	}
 	gaps := make([]units.Time, len(hosts))
 	if p.LoadOn == "hosts" {

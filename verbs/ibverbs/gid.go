@@ -6,6 +6,7 @@ package ibverbs
 import "C"
 
 import (
+	"math"
 	"net"
 	"net/netip"
 
@@ -23,8 +24,13 @@ func (e GIDEntry) reaches(to netip.Addr) bool {
 // one is an error.
 func (d *Device) GIDEntry(port, index int) (GIDEntry, error) {
 	var c C.struct_ibv_gid_entry
-	if index < 0 {
+	switch {
+	case port < 1 || port > d.attr.PhysPorts:
+		return GIDEntry{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d does not exist: the device has ports 1 to %d", port, d.attr.PhysPorts)
+	case index < 0:
 		return GIDEntry{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "GID %d: they count from 0", index)
+	case index > math.MaxInt32:
+		return GIDEntry{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "GID %d: no table has more than %d entries", index, math.MaxInt32)
 	}
 	if e := C.shim_query_gid(d.ctx, C.int(port), C.int(index), &c); e != 0 {
 		return GIDEntry{}, fail("query_gid", d.name, int(e), "port %d has no GID %d, or the entry is empty", port, index)

@@ -187,6 +187,29 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// A number that libibverbs has no room for is an error, and not another one.
+func TestWideNumbers(t *testing.T) {
+	d := open(t, nil)
+	a := makeEnd(t, d, false)
+	for name, err := range map[string]error{
+		"inline data": second(a.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 1<<32 + 8}})),
+		"a CQ":        second(d.CreateCQ(verbs.CQInitAttr{CQE: 1<<32 + 8})),
+		"an SRQ":      second(a.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 1<<32 + 8, MaxSGE: 1})),
+		"pieces":      second(a.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 8, MaxSGE: 1<<32 + 1})),
+		"a GID":       second(d.GID(1, 1<<32)),
+		"a port":      second(d.GID(1<<32+1, 0)),
+		"port 0":      second(d.GID(0, 0)),
+		"a port 257":  a.qp.Modify(verbs.QPAttr{State: ib.Init, Port: 257}, verbs.ResetToInitRC),
+		"a P_Key":     a.qp.Modify(verbs.QPAttr{State: ib.Init, Port: 1, PKeyIndex: 1 << 16}, verbs.ResetToInitRC|verbs.AttrPKeyIndex),
+	} {
+		if !errors.Is(err, verbs.ErrInvalid) {
+			t.Errorf("%s: %v, want %v", name, err, verbs.ErrInvalid)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 // A refused call is an error that has the errno, what it means, the object and,
 // where there is one, the mend.
 func TestRefusedCalls(t *testing.T) {

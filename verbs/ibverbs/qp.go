@@ -8,6 +8,7 @@ package ibverbs
 import "C"
 
 import (
+	"math"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -107,6 +108,8 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return bad("a type that is neither RC nor UC nor UD")
 	case min(a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, a.Cap.MaxInlineData) < 0:
 		return bad("a capacity below 0")
+	case a.Cap.MaxInlineData > math.MaxUint32: // the others are within the device's limits
+		return nil, verbs.Errorf("create_qp", d.name, verbs.ErrInvalid, "%d bytes of inline data: at most %d", a.Cap.MaxInlineData, uint32(math.MaxUint32))
 	case max(a.Cap.MaxSendWR, a.Cap.MaxRecvWR) > d.attr.MaxQPWR || max(a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE) > d.attr.MaxSGE:
 		return nil, verbs.Errorf("create_qp", d.name, verbs.ErrInvalid,
 			"the device has at most %d requests in a queue and %d pieces of memory in a request", d.attr.MaxQPWR, d.attr.MaxSGE)

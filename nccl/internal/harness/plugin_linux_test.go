@@ -153,6 +153,15 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestShortMessages: a chunk is no longer than the longest message of the device's port.
+func TestShortMessages(t *testing.T) {
+	built(t)
+	out, err := run(t, fake(t, "FAKEVERBS_MAX_MSG_SZ=5000"), "asan/harness", "./asan/plugin.so", "12", "threads", "sizes", "multi", "outstanding")
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestLyingPeer: nothing of what a peer says about a message is passed on to NCCL unless it fits what was posted.
 func TestLyingPeer(t *testing.T) {
 	built(t)
@@ -350,6 +359,7 @@ func TestWrongEnvironment(t *testing.T) {
 		{"SLUICE_NCCL_QPS=17", "5", "from 1 to 16"},
 		{"SLUICE_NCCL_CHUNK=64KB", "5", "SLUICE_NCCL_CHUNK=64KB: expected a size from 4096 to 16777216 bytes, such as 64KiB"},
 		{"SLUICE_NCCL_CHUNK=17MiB", "5", "SLUICE_NCCL_CHUNK=17MiB"},
+		{"SLUICE_NCCL_CHUNK=-18014398509481920KiB", "5", "SLUICE_NCCL_CHUNK"}, // 64 KiB in 64 bits
 		{"SLUICE_NCCL_CHUNK=99999999999999999999", "5", "SLUICE_NCCL_CHUNK"},
 		{"SLUICE_NCCL_BALANCE=fair", "5", "SLUICE_NCCL_BALANCE=fair: expected delay or roundrobin"},
 		{"SLUICE_NCCL_FLOW_LABEL=0x100000", "5", "from -1 to 1048575"},
