@@ -156,6 +156,25 @@ func TestStaticRate(t *testing.T) {
 	}
 }
 
+// The longest message that is taken is the device's own.
+func TestLongestMessage(t *testing.T) {
+	for _, c := range []struct {
+		name, binary string
+		preload      bool
+		want         string
+	}{
+		{"libibverbs alone", "hooks", false, "done\ndone\nfailed\n"},
+		{"preload", "hooks", true, "done\ndone\nrefused\n"},
+		{"sluice.h", "hooks-api", false, "done\ndone\nrefused\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if out := run(t, program(t, c.preload, []string{"FAKEVERBS_MAX_MSG_SZ=5000"}, c.binary, "longest")); out != c.want {
+				t.Errorf("%q, want %q", out, c.want)
+			}
+		})
+	}
+}
+
 // TestHooks runs each test of testdata/hooks.c as an unmodified program over the
 // fake alone, as one under the preload library, and with sluice.h; paced at a rate
 // and steered by TIMELY; on a device with timestamps and one without.

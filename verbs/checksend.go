@@ -17,6 +17,17 @@ type SendLimits struct {
 	Cap QPCap
 	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
 	Datagram int
+	// Message is the longest message of a connection in bytes, the port's MaxMsgSize; 0 for
+	// ib.MaxMessage.
+	Message int
+}
+
+// longest is the bytes of the longest message.
+func (l *SendLimits) longest() int {
+	if l.Message > 0 {
+		return l.Message
+	}
+	return ib.MaxMessage
 }
 
 // sendOpcodes are the operations of each transport service, a bit for each
@@ -50,10 +61,10 @@ func CheckSend(l *SendLimits, wr *SendWR) error {
 	length := wr.Length()
 	// What needs words is elsewhere: most requests need none, and this is on their way.
 	if wr.Flags&SendInline != 0 {
-		if noData>>op&1 != 0 || length > l.Cap.MaxInlineData {
+		if noData>>op&1 != 0 || length > l.Cap.MaxInlineData || length > l.longest() {
 			return wrongInline(l, op, length)
 		}
-	} else if len(wr.SGL) > max(l.Cap.MaxSendSGE, 1) || length > ib.MaxMessage {
+	} else if len(wr.SGL) > max(l.Cap.MaxSendSGE, 1) || length > l.longest() {
 		return wrongData(l, wr, length)
 	}
 	switch {
@@ -83,6 +94,9 @@ func wrongInline(l *SendLimits, op ib.WROpcode, length int) error {
 	if noData>>op&1 != 0 {
 		return fmt.Errorf("%v can't be inline: it sends no data", op)
 	}
+	if length <= l.Cap.MaxInlineData {
+		return tooLong("a message", length, l.longest())
+	}
 	return fmt.Errorf("%d bytes inline: the queue pair was made for %d", length, l.Cap.MaxInlineData)
 }
 
@@ -91,15 +105,15 @@ func wrongData(l *SendLimits, wr *SendWR, length int) error {
 	if most := max(l.Cap.MaxSendSGE, 1); len(wr.SGL) > most {
 		return fmt.Errorf("%d SGEs: the queue pair was made for %d", len(wr.SGL), most)
 	}
-	return tooLong("a message", length)
+	return tooLong("a message", length, l.longest())
 }
 
 // tooLong says that data are longer than a message can be.
-func tooLong(what string, length int) error {
+func tooLong(what string, length, most int) error {
 	if length >= math.MaxUint32 {
-		return fmt.Errorf("%s of %d bytes or more: at most %d fit, send several", what, length, ib.MaxMessage)
+		return fmt.Errorf("%s of %d bytes or more: at most %d fit, send several", what, length, most)
 	}
-	return fmt.Errorf("%s of %d bytes: at most %d fit, send several", what, length, ib.MaxMessage)
+	return fmt.Errorf("%s of %d bytes: at most %d fit, send several", what, length, most)
 }
 
 // CheckRecv is CheckSend of a receive request to a queue whose requests have up to sges
@@ -109,7 +123,7 @@ func CheckRecv(sges int, wr *RecvWR) error {
 		return fmt.Errorf("%d SGEs, expected at most %d", len(wr.SGL), most)
 	}
 	if length := wr.Length(); length > ib.MaxMessage {
-		return tooLong("a receive", length)
+		return tooLong("a receive", length, ib.MaxMessage)
 	}
 	return nil
 }

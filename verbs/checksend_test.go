@@ -49,6 +49,7 @@ func TestCheckSend(t *testing.T) {
 		}
 		return sgl
 	}
+	short := func(l *verbs.SendLimits) { l.Message = 16 }
 	for name, c := range map[string]struct {
 		kind   ib.QPType
 		change func(*verbs.SendLimits)
@@ -63,6 +64,10 @@ func TestCheckSend(t *testing.T) {
 		"the longest message":   {kind: ib.UC, wr: verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: data(1<<31-1, 1)}},
 		"a byte longer":         {kind: ib.UC, wr: verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: data(1<<31, 1)}, want: "a message of 2147483649 bytes: at most 2147483648"},
 		"two of 4 GiB":          {kind: ib.RC, wr: verbs.SendWR{Opcode: ib.WRRDMARead, SGL: data(1<<32-1, 1<<32-1)}, want: "at most 2147483648"},
+		"the port's longest":    {kind: ib.RC, change: short, wr: verbs.SendWR{Opcode: ib.WRRDMARead, SGL: data(15, 1)}},
+		"a byte above it":       {kind: ib.RC, change: short, wr: verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: data(16, 1)}, want: "a message of 17 bytes: at most 16"},
+		"as long inline":        {kind: ib.RC, change: short, wr: verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, 16)}},
+		"a byte above inline":   {kind: ib.RC, change: short, wr: verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, 17)}, want: "a message of 17 bytes: at most 16"},
 		"inline":                {kind: ib.RC, wr: verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, 32)}},
 		"a byte too much":       {kind: ib.RC, wr: verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, 33)}, want: "33 bytes inline: the queue pair was made for 32"},
 		"inline leaves SGLs":    {kind: ib.RC, wr: verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, SGL: data(1, 1, 1)}},

@@ -176,6 +176,16 @@ int64_t sl_line_rate(const struct sl_device *d, int port)
 	return n * each * 10000000;
 }
 
+/* The bytes of the longest message at a port, 0 if that is not known. */
+uint32_t sl_longest(const struct sl_device *d, int port)
+{
+	struct ibv_port_attr p;
+	memset(&p, 0, sizeof(p));
+	if (port < 1 || port > d->ports || ibv_query_port(d->context, (uint8_t)port, &p))
+		return 0;
+	return p.max_msg_sz;
+}
+
 /* ---- devices */
 
 struct sl_device *sl_device_of(struct ibv_context *context)

@@ -265,11 +265,13 @@ static int start(struct sl_qp *q)
 	int state;
 	bool engine;
 	struct sl_now now;
+	uint32_t longest = sl_longest(s->dev, q->port);
 	int r = sl_settings_start(set, &q->engine, env, &engine);
 	if (r)
 		return r;
 	sl_lock(s, &state);
 	sl_look(s, &now);
+	sluice_core_qp_set_longest(&q->core, longest);
 	sluice_core_qp_start(&q->core, now.t, engine ? &q->engine : NULL, line, outstanding(set, line), 0);
 	if (set->cc[0] && set->rate > 0 && set->rate < line) {
 		/* What the engine allows beyond it counts as the bound. */

@@ -84,6 +84,7 @@ void sl_device_free(struct sl_device *);
 void sl_devices_forget(void);
 /* The line rate of a port in bits per second, 0 if it is not known. */
 int64_t sl_line_rate(const struct sl_device *, int port);
+uint32_t sl_longest(const struct sl_device *, int port);
 /* Reads the NIC's counter, unless another thread does. */
 void sl_read_counter(struct sl_device *);
 /* A reading, or false if it has been overwritten. */

@@ -1292,6 +1292,32 @@ static void t_rate(void)
 	teardown(p);
 }
 
+/* One byte below and at the port's longest message it goes through, one above it does not: paced,
+ * the post says so, and a device that takes the request ends it with an error. */
+static void t_longest(void)
+{
+	struct pair *p = setup(0);
+	struct ibv_port_attr port;
+	CHECK(!ibv_query_port(p->ctx, 1, &port));
+	for (uint32_t n = port.max_msg_sz - 1; n <= port.max_msg_sz + 1; n++) {
+		if (n <= port.max_msg_sz && n > SIZE)
+			continue; /* no region is so long */
+		struct ibv_sge sge = piece(p, 0, 0, n);
+		struct ibv_send_wr wr = rdma(p, n, IBV_WR_RDMA_WRITE, &sge, 1, 0), *bad = NULL;
+		struct ibv_wc wc;
+		int r = ibv_post_send(p->qp[0], &wr, &bad);
+		if (r) {
+			CHECK(n > port.max_msg_sz && r == EINVAL && bad == &wr);
+			puts("refused");
+			continue;
+		}
+		await(p->cq[0], &wc, 1);
+		CHECK((wc.status == IBV_WC_SUCCESS) == (n <= port.max_msg_sz));
+		puts(wc.status ? "failed" : "done");
+	}
+	teardown(p);
+}
+
 /* Prints the static rate of a path for which the program gave none. */
 static void t_static_rate(void)
 {
@@ -1311,7 +1337,7 @@ static const struct {
 	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
-	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate},
+	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate}, {"longest", t_longest},
 #ifdef SLUICE_API
 	{"refusals", t_refusals}, {"options", t_options}, {"makers", t_makers},
 #else

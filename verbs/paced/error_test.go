@@ -2,6 +2,7 @@ package paced_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -114,6 +115,28 @@ func TestMistakesGetErrors(t *testing.T) {
 	q2 := must(noRate.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: noRate.cq, RecvCQ: noRate.cq, Cap: defaultCap()}))(t)
 	if err := verbs.ConnectRC(q2, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err == nil || !strings.Contains(err.Error(), "LineRate") {
 		t.Errorf("a port without a rate: %v", err)
+	}
+}
+
+// The longest message is the port's own, on the provider as below the shim.
+func TestTheLongestMessageIsThePorts(t *testing.T) {
+	for _, c := range []struct{ says, most uint32 }{{0, ib.MaxMessage}, {ib.MaxMessage, ib.MaxMessage}, {5000, 5000}, {1, 1}} {
+		p := newBench(t, uncalibrated(), func(p *bench) { p.a.MaxMsg = c.says })
+		q, _ := p.connect(defaultCap())
+		for _, n := range []uint32{c.most - 1, c.most, c.most + 1} {
+			for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead, ib.WRSend} {
+				if n == c.most+1 || c.most < ib.MaxMessage { // the longest of all would be more memory than there is
+					wr := p.write(1, 0)
+					wr.Opcode, wr.SGL = op, []verbs.SGE{{Addr: p.mrA.Addr(), LKey: p.mrA.LKey(), Length: n}}
+					took, err := q.PostSend([]verbs.SendWR{wr})
+					if fits := n <= c.most; (took == 1) != fits || !fits && (!errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("at most %d", c.most))) {
+						t.Errorf("the port says %d: %v of %d bytes: took %d, %v", c.says, op, n, took, err)
+					}
+				}
+			}
+			p.run(units.Never)
+			p.poll(p.cq)
+		}
 	}
 }
 

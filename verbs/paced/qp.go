@@ -206,6 +206,15 @@ func (q *QP) lineRate() units.Rate {
 	return units.Rate(route.Rate(s.dev, q.port, q.sgid, q.peer))
 }
 
+// longest is the bytes of the longest message at a port, 0 if that is not known.
+func (s *Shim) longest(port int) uint32 {
+	a, err := s.dev.Port(port)
+	if err != nil {
+		return 0
+	}
+	return a.MaxMsgSize
+}
+
 // Num implements verbs.QP.
 func (q *QP) Num() uint32 { return q.inner.Num() }
 

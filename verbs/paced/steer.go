@@ -43,8 +43,10 @@ func (q *QP) start() error {
 	}
 	q.reported = q.telemetry != nil && q.telemetry.TelemetryKinds() != 0
 	cnps := q.CNPs()
+	longest := s.longest(q.port)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	q.core.SetLongest(longest)
 	q.core.Start(s.instant(), engine, line, s.cfg.Outstanding(line), cnps)
 	return nil
 }

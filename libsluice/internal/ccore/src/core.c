@@ -317,6 +317,7 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.index = a->index,
 		.depth = (int32_t)a->depth,
 		.sges = (int32_t)a->cap.max_send_sge,
+		.longest = SLUICE_IB_MAX_MESSAGE,
 		.limit = a->limit,
 		.largest = a->segment,
 		.first_claim = SLUICE_CORE_NONE,
@@ -401,6 +402,16 @@ void sluice_core_qp_set_mtu(struct sluice_core_qp *q, sluice_ib_mtu m)
 {
 	q->mtu = m;
 	q->size.bytes = -1;
+}
+
+// sluice_core_qp_set_longest sets the bytes of the longest message that the port carries, up to
+// ib.MaxMessage; 0 for that.
+void sluice_core_qp_set_longest(struct sluice_core_qp *q, uint32_t bytes)
+{
+	if (bytes == 0 || bytes > SLUICE_IB_MAX_MESSAGE) {
+		bytes = SLUICE_IB_MAX_MESSAGE;
+	}
+	q->longest = bytes;
 }
 
 // sluice_core_qp_set_reads bounds the reads and atomics that the NIC has outstanding; 0 if that is
@@ -521,12 +532,13 @@ static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
 	// Most are SENDs and WRITEs, with nothing wrong that is elsewhere in memory.
-	if (wr->opcode <= SLUICE_IB_WR_SEND_WITH_IMM && (wr->flags & SLUICE_VERBS_SEND_INLINE) == 0 && wr->sgl.len <= (int64_t)q->sges && wr->ah == NULL && sluice_verbs_send_wr_length(wr) <= SLUICE_IB_MAX_MESSAGE) {
+	if (wr->opcode <= SLUICE_IB_WR_SEND_WITH_IMM && (wr->flags & SLUICE_VERBS_SEND_INLINE) == 0 && wr->sgl.len <= (int64_t)q->sges && wr->ah == NULL && sluice_verbs_send_wr_length(wr) <= (int64_t)q->longest) {
 		return 0;
 	}
 	struct sluice_verbs_send_limits l = {
 		.type = SLUICE_IB_RC,
 		.cap = {.max_send_sge = (int64_t)q->sges, .max_inline_data = q->largest_inline},
+		.message = (int64_t)q->longest,
 	};
 	return sluice_verbs_check_send(&l, wr);
 }

@@ -2029,6 +2029,7 @@ struct sluice_core_qp {
 	sluice_core_hold hold;
 	bool sig_all;
 	bool cut_immediate;
+	uint32_t longest; // message that the port carries
 	sluice_time held_from; // since when hold, or when that was last counted
 
 	int32_t unsent; // requests that are not claimed to their end
@@ -2092,6 +2093,9 @@ struct sluice_verbs_send_limits {
 	struct sluice_verbs_qp_cap cap;
 	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
 	int64_t datagram;
+	// Message is the longest message of a connection in bytes, the port's max_msg_size; 0 for
+	// ib.MaxMessage.
+	int64_t message;
 };
 
 /* Package verbs/paced/internal/core. */
@@ -2800,6 +2804,10 @@ struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluic
 
 // sluice_core_qp_set_mtu sets the path's MTU.
 void sluice_core_qp_set_mtu(struct sluice_core_qp *q, sluice_ib_mtu m);
+
+// sluice_core_qp_set_longest sets the bytes of the longest message that the port carries, up to
+// ib.MaxMessage; 0 for that.
+void sluice_core_qp_set_longest(struct sluice_core_qp *q, uint32_t bytes);
 
 // sluice_core_qp_set_reads bounds the reads and atomics that the NIC has outstanding; 0 if that is
 // not known.

@@ -8,6 +8,15 @@
 static const uint16_t SLUICE_VERBS_SEND_OPCODES[5] = {[SLUICE_IB_RC] = SLUICE_VERBS_ANY_SEND, [SLUICE_IB_UC] = 399, [SLUICE_IB_UD] = 12};
 
 
+// sluice_verbs_send_limits_longest is the bytes of the longest message.
+static int64_t sluice_verbs_send_limits_longest(const struct sluice_verbs_send_limits *l)
+{
+	if (l->message > 0) {
+		return l->message;
+	}
+	return SLUICE_IB_MAX_MESSAGE;
+}
+
 static int sluice_verbs_wrong_opcode(const struct sluice_verbs_send_limits *l, sluice_ib_wr_opcode op);
 static int64_t sluice_verbs_send_wr_length(const struct sluice_verbs_send_wr *wr);
 static int sluice_verbs_wrong_inline(const struct sluice_verbs_send_limits *l, sluice_ib_wr_opcode op, int64_t length);
@@ -31,10 +40,10 @@ static int sluice_verbs_check_send(const struct sluice_verbs_send_limits *l, con
 	int64_t length = sluice_verbs_send_wr_length(wr);
 	// What needs words is elsewhere: most requests need none, and this is on their way.
 	if ((wr->flags & SLUICE_VERBS_SEND_INLINE) != 0) {
-		if ((sluice_sar(SLUICE_VERBS_NO_DATA, op) & 1) != 0 || length > l->cap.max_inline_data) {
+		if ((sluice_sar(SLUICE_VERBS_NO_DATA, op) & 1) != 0 || length > l->cap.max_inline_data || length > sluice_verbs_send_limits_longest(l)) {
 			return sluice_verbs_wrong_inline(l, op, length);
 		}
-	} else if (wr->sgl.len > sluice_max(l->cap.max_send_sge, 1) || length > SLUICE_IB_MAX_MESSAGE) {
+	} else if (wr->sgl.len > sluice_max(l->cap.max_send_sge, 1) || length > sluice_verbs_send_limits_longest(l)) {
 		return sluice_verbs_wrong_data(l, wr, length);
 	}
 	if ((sluice_sar(SLUICE_VERBS_RARE, op) & 1) != 0) {
@@ -60,18 +69,19 @@ static int sluice_verbs_wrong_opcode(const struct sluice_verbs_send_limits *l, s
 	return SLUICE_INVALID;
 }
 
+static int sluice_verbs_too_long(const char *what, int64_t length, int64_t most);
+
 // sluice_verbs_wrong_inline says why an operation can't be inline.
 static int sluice_verbs_wrong_inline(const struct sluice_verbs_send_limits *l, sluice_ib_wr_opcode op, int64_t length)
 {
-	(void)l;
-	(void)length;
 	if ((sluice_sar(SLUICE_VERBS_NO_DATA, op) & 1) != 0) {
 		return SLUICE_INVALID;
 	}
+	if (length <= l->cap.max_inline_data) {
+		return sluice_verbs_too_long("a message", length, sluice_verbs_send_limits_longest(l));
+	}
 	return SLUICE_INVALID;
 }
-
-static int sluice_verbs_too_long(const char *what, int64_t length);
 
 // sluice_verbs_wrong_data says what is wrong with a scatter/gather list.
 static int sluice_verbs_wrong_data(const struct sluice_verbs_send_limits *l, const struct sluice_verbs_send_wr *wr, int64_t length)
@@ -80,13 +90,14 @@ static int sluice_verbs_wrong_data(const struct sluice_verbs_send_limits *l, con
 	if (wr->sgl.len > most) {
 		return SLUICE_INVALID;
 	}
-	return sluice_verbs_too_long("a message", length);
+	return sluice_verbs_too_long("a message", length, sluice_verbs_send_limits_longest(l));
 }
 
 // sluice_verbs_too_long says that data are longer than a message can be.
-static int sluice_verbs_too_long(const char *what, int64_t length)
+static int sluice_verbs_too_long(const char *what, int64_t length, int64_t most)
 {
 	(void)what;
+	(void)most;
 	if (length >= 4294967295) {
 		return SLUICE_INVALID;
 	}

@@ -54,6 +54,7 @@ const (
 	callClear
 	callFail
 	callMTU
+	callLongest
 	callReads
 	callLimiter
 	callAccept
@@ -616,6 +617,9 @@ func (w *twin) state(i int) {
 		p.SetMTU(ib.MTU(256 << w.rng.IntN(5)))
 		w.call(callMTU, i, []int64{int64(p.mtu)})
 	case 4:
+		longest := []uint32{0, 4096, 65536, 1 << 20, math.MaxUint32}[w.rng.IntN(5)]
+		p.SetLongest(longest)
+		w.call(callLongest, i, []int64{int64(longest)})
 		most := w.rng.IntN(4)
 		p.SetReads(most)
 		w.call(callReads, i, []int64{int64(most)})

@@ -38,6 +38,7 @@ type QP struct {
 	hold         Hold
 	sigAll       bool
 	cutImmediate bool
+	longest      uint32     // message that the port carries
 	heldFrom     units.Time // since when hold, or when that was last counted
 
 	unsent     int32  // requests that are not claimed to their end
@@ -127,7 +128,8 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
 	*q = QP{
 		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, largestInline: a.Cap.MaxInlineData, index: a.Index, depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
-		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
+		longest: ib.MaxMessage,
+		limit:   a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
 		table: table, requests: requests, sgl: sgl, inline: inline,
 	}
 	q.size.bytes = -1
@@ -188,6 +190,15 @@ func (q *QP) Finish(to *completions.Queue) *verbs.WC { return to.Push(&q.table) 
 
 // SetMTU sets the path's MTU.
 func (q *QP) SetMTU(m ib.MTU) { q.mtu, q.size.bytes = m, -1 }
+
+// SetLongest sets the bytes of the longest message that the port carries, up to
+// ib.MaxMessage; 0 for that.
+func (q *QP) SetLongest(bytes uint32) {
+	if bytes == 0 || bytes > ib.MaxMessage {
+		bytes = ib.MaxMessage
+	}
+	q.longest = bytes
+}
 
 // SetReads bounds the reads and atomics that the NIC has outstanding; 0 if that is
 // not known.

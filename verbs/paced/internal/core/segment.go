@@ -11,10 +11,10 @@ import (
 // (verbs.CheckSend).
 func (q *QP) Check(wr *verbs.SendWR) error {
 	// Most are SENDs and WRITEs, with nothing wrong that is elsewhere in memory.
-	if wr.Opcode <= ib.WRSendWithImm && wr.Flags&verbs.SendInline == 0 && len(wr.SGL) <= int(q.sges) && wr.AH == nil && wr.Length() <= ib.MaxMessage {
+	if wr.Opcode <= ib.WRSendWithImm && wr.Flags&verbs.SendInline == 0 && len(wr.SGL) <= int(q.sges) && wr.AH == nil && wr.Length() <= int(q.longest) {
 		return nil
 	}
-	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: q.largestInline}}
+	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: q.largestInline}, Message: int(q.longest)}
 	return verbs.CheckSend(&l, wr)
 }
 

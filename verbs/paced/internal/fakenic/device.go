@@ -30,6 +30,7 @@ type Device struct {
 	World    *World
 	LineRate units.Rate
 	Latency  units.Time // there and back
+	MaxMsg   uint32     // MaxMsgSize of its port; 0 does not say
 
 	// The counter of completion timestamps: none if ClockHz is 0. It runs at
 	// ClockHz (1 + ClockPPM / 10^6) from ClockStart at time 0.
@@ -77,7 +78,7 @@ type Device struct {
 
 // NewDevice adds a device with the given line rate and latency.
 func (w *World) NewDevice(name string, line units.Rate, latency units.Time) *Device {
-	return &Device{World: w, LineRate: line, Latency: latency, ClockBits: 64, name: name}
+	return &Device{World: w, LineRate: line, Latency: latency, MaxMsg: ib.MaxMessage, ClockBits: 64, name: name}
 }
 
 // Name implements verbs.Device.
@@ -98,7 +99,7 @@ func (d *Device) Attr() verbs.DeviceAttr {
 
 // Port implements verbs.Device.
 func (d *Device) Port(int) (verbs.PortAttr, error) {
-	return verbs.PortAttr{State: verbs.PortActive, ActiveMTU: 1024, MaxMTU: 4096, LinkRate: int64(d.LineRate), GIDs: 1, MaxMsgSize: ib.MaxMessage}, nil
+	return verbs.PortAttr{State: verbs.PortActive, ActiveMTU: 1024, MaxMTU: 4096, LinkRate: int64(d.LineRate), GIDs: 1, MaxMsgSize: d.MaxMsg}, nil
 }
 
 // GID implements verbs.Device.

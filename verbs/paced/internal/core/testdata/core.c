@@ -11,7 +11,7 @@
 enum { BLOCK = 1 << 12, PAIRS = 6, SLOTS = 16, SEGMENTS = 8, SGES = 3, INLINE = 64, BATCH = 8, RING = 128 };
 
 enum {
-	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, READS, LIMITER,
+	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, LONGEST, READS, LIMITER,
 	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE,
 };
 
@@ -236,6 +236,9 @@ static struct answer answer(const struct call *c)
 		break;
 	case MTU:
 		sluice_core_qp_set_mtu(q, c->v[0]);
+		break;
+	case LONGEST:
+		sluice_core_qp_set_longest(q, (uint32_t)c->v[0]);
 		break;
 	case READS:
 		sluice_core_qp_set_reads(q, c->v[0]);
