@@ -175,7 +175,7 @@ func TestEnvironment(t *testing.T) {
 		env  string   // separated by |
 		want []string // parts of the answer
 	}{
-		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 thread=0 bypass=0 debug=0 stats=0", "matches mlx5_1: 1"}},
+		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 thread=0 bypass=0 debug=0 stats=0 metrics=0", "matches mlx5_1: 1"}},
 		{"HOME=/root|SLUICEX=1|SLUICE_RXE_REQUIRED=1|SLUICE_rate=5", []string{"cc=timely rate=0"}},
 		{"SLUICE_CC=", []string{"cc= rate=0"}},
 		{"SLUICE_RATE=10Gbps", []string{"cc= rate=10000000000"}},
@@ -203,6 +203,10 @@ func TestEnvironment(t *testing.T) {
 		{"SLUICE_CC_CONFIG=t_lwo: 1us", []string{`cc_config of timely: unknown field "t_lwo"`}},
 		{"SLUICE_CC=|SLUICE_CC_CONFIG=t_low: 1us", []string{"cc_config requires cc"}},
 		{"SLUICE_DEVICES=[", []string{"devices: pattern"}},
+		{"SLUICE_METRICS=1", []string{"metrics=1"}},
+		{"SLUICE_METRICS=False", []string{"metrics=0"}},
+		{"SLUICE_METRICS=", []string{"metrics=0"}},
+		{"SLUICE_METRICS=perhaps", []string{"SLUICE_METRICS=perhaps: expected 1 or 0"}},
 		{"SLUICE_STATS=perhaps", []string{"SLUICE_STATS=perhaps: expected 1 or 0"}},
 	} {
 		cmd := exec.Command(program)

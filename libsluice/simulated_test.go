@@ -13,7 +13,7 @@ import (
 
 // TestSimulatedIncast has two unmodified ib_write_bw send to one host in simulated time,
 // under the preload library: TIMELY's round trips are shorter than those of segments
-// without congestion control.
+// without congestion control. SLUICE_METRICS changes nothing there: no scraper shares the time.
 func TestSimulatedIncast(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
@@ -24,7 +24,7 @@ func TestSimulatedIncast(t *testing.T) {
 	}
 	sluice, lib := sluiceCommand(t)
 	median := func(engine, config string) time.Duration {
-		start := fmt.Sprintf("export LD_PRELOAD=$LD_PRELOAD:%s/libsluice-preload.so LD_LIBRARY_PATH=%[1]s SLUICE_CC=%s SLUICE_CC_CONFIG=\"%s\" SLUICE_STATS=1; exec %s -d mlx5_0 -F -n 200", lib, engine, config, perftest)
+		start := fmt.Sprintf("export LD_PRELOAD=$LD_PRELOAD:%s/libsluice-preload.so LD_LIBRARY_PATH=%[1]s SLUICE_CC=%s SLUICE_CC_CONFIG=\"%s\" SLUICE_STATS=1 SLUICE_METRICS=1; exec %s -d mlx5_0 -F -n 200", lib, engine, config, perftest)
 		text := "name: incast\nduration: 20s\ntopology: {kind: star, hosts: 3}\nsystems: [{engine: none}]\nmeasure: {sample: 0, window: 100ms}\nprograms:\n"
 		for i := range 2 {
 			text += fmt.Sprintf("  - {host: h0, run: [sh, -c, '%s -p %d']}\n", start, 20000+i)

@@ -80,20 +80,19 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, str
 	}
 	struct sl_settings set;
 	const struct sl_environment *e;
+	bool metrics = false;
 	if (preloaded) {
 		if (from_environment(&e))
 			return NULL;
 		set = e->settings;
-	} else if (sl_settings_options(options, &set)) {
+		metrics = e->metrics;
+	} else if (sl_settings_options(options, &set) || sl_settings_metrics(&metrics)) {
 		return NULL;
 	}
+	if (metrics)
+		sl_publish();
 	int state = sl_enter();
 	struct ibv_qp *qp = sl_create(context, pd, attr, ex, &set);
-	if (qp) {
-		int kept = errno;
-		sl_publish();
-		errno = kept;
-	}
 	sl_leave(state);
 	return qp;
 }

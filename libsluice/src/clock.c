@@ -135,8 +135,16 @@ int64_t sl_clock(void)
 	}
 }
 
+bool sl_time_is_simulated(void)
+{
+	int mode = PR_TSC_ENABLE;
+	return !prctl(PR_GET_TSC, &mode) && mode != PR_TSC_ENABLE;
+}
+
 #else
 
 int64_t sl_clock(void) { return monotonic(); }
+
+bool sl_time_is_simulated(void) { return false; } /* on x86-64 alone */
 
 #endif

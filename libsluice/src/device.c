@@ -216,6 +216,12 @@ struct sl_device *sl_device_of(struct ibv_context *context)
 	d->ports = a.phys_port_cnt_ex > a.orig_attr.phys_port_cnt ? (int)a.phys_port_cnt_ex : a.orig_attr.phys_port_cnt;
 	d->limits_rc = a.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RC;
 	probe_stamps(d, &a);
+	d->number = 1;
+	for (struct sl_device *o = devices; o;) {
+		bool same = !strcmp(o->name, d->name) && o->number == d->number;
+		d->number += same;
+		o = same ? devices : o->next;
+	}
 	d->next = devices;
 	devices = d;
 	sl_debug("level=DEBUG msg=\"device adopted\" device=%s", d->name);

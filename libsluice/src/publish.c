@@ -1,391 +1,369 @@
-/* With SLUICE_METRICS=1 a program's queue pairs are to be seen while it runs: a thread serves
- * them, in Prometheus' text format over HTTP, on DIR/PID.sock, where `sluice exporter` looks.
- * Names, labels and buckets are those of Go programs (package metrics). */
+/* SLUICE_METRICS=1: a thread answers `sluice exporter` on a socket, DIR/PID.sock, as package
+ * metrics of Sluice's Go does; docs/observability.md has the directory and who may ask.
+ *
+ * The thread has descriptors of its own: a program that closes all descriptors does not close
+ * its socket, a child of fork does not inherit it, and the program's numbers stay as they are.
+ * Its system calls are made by their numbers, since others who are preloaded keep account of
+ * the program's descriptors in the C library's functions. */
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+
 enum {
-	PATIENCE = 2,        /* seconds that a client has */
-	REQUEST = 4096,      /* bytes of a request at most */
-	FIRST_BUCKET = 9,    /* of those exported: every other one, up to the last */
-	LAST_BUCKET = 77,
-	SOCKET_MODE = 0660,  /* to connect is to write: who may enter the directory is its to say */
+	CLIENTS = 8,         /* a further one takes the place of the oldest */
+	REQUEST = 8192,      /* bytes of a request */
+	PATIENCE = 10000000, /* microseconds that a client has for everything */
 };
 
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static bool started;
-static char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket; empty if there is none */
-static pid_t owner;                                            /* of path */
-static int heard = -1;                                         /* the socket, for a child to close */
+/* Guarded by the lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool begun; /* or failed, which is not tried again */
+static char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "" unless it is served */
+static pid_t owner;
 
-struct seen {
-	char device[64], engine[48];
-	uint32_t qpn;
-	sluice_ib_qp_state state;
-	int64_t rate, window, outstanding; /* window: 0 for none */
-	uint64_t messages, failed, segments, bytes, rtt_sum;
-	uint64_t rtt[SL_RTT_BUCKETS];
-};
+/* ---- the directory */
 
-struct sight {
-	struct seen *all;
-	size_t n, room;
-};
-
-static void see(struct sight *v, struct sl_qp *q)
+static bool directory(char *dir, size_t size)
 {
-	if (v->n == v->room) {
-		size_t room = v->room ? 2 * v->room : 64;
-		struct seen *all = realloc(v->all, room * sizeof(*all));
+	const char *own = getenv("SLUICE_RUN"), *run = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
+	int n;
+	if (own && *own)
+		n = snprintf(dir, size, "%s", own);
+	else if (run && *run)
+		n = snprintf(dir, size, "%s/sluice", run);
+	else if (!geteuid())
+		n = snprintf(dir, size, "/run/sluice");
+	else
+		n = snprintf(dir, size, "%s/sluice-%u", tmp && *tmp ? tmp : "/tmp", (unsigned)getuid());
+	return n > 0 && n < (int)size;
+}
+
+/* Makes a directory and those above it, for the user alone. 0, or an errno value. */
+static int make(const char *dir)
+{
+	char above[PATH_MAX];
+	snprintf(above, sizeof(above), "%s", dir);
+	for (char *p = above + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			if (mkdir(above, 0700) && errno != EEXIST)
+				return errno;
+			*p = '/';
+		}
+	return mkdir(dir, 0700) && errno != EEXIST ? errno : 0;
+}
+
+/* ---- the thread's descriptors */
+
+/* Leaves the program its descriptors, and has none from then on. */
+static bool part(void)
+{
+	if (!syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE))
+		return true;
+	/* A kernel before 5.9, or a filter that does not know the call. */
+	if (syscall(SYS_unshare, CLONE_FILES))
+		return false;
+	int last = -1;
+	for (bool more = true; more;) {
+		DIR *all = opendir("/proc/thread-self/fd");
+		struct dirent *e;
 		if (!all)
-			return;
-		v->all = all;
-		v->room = room;
-	}
-	struct seen *s = &v->all[v->n++];
-	struct sluice_control c = sluice_core_qp_control(&q->core);
-	struct sluice_core_qp_finished_result f = sluice_core_qp_finished(&q->core);
-	*s = (struct seen){
-		.qpn = q->qp->qp_num, .state = sluice_core_qp_state(&q->core), .outstanding = sluice_core_qp_outstanding(&q->core),
-		.rate = q->cap_rate && c.rate > q->cap_rate ? q->cap_rate : c.rate, .window = c.window == SLUICE_UNLIMITED ? 0 : c.window,
-		.messages = f.all, .failed = f.failed, .segments = q->segments, .bytes = q->bytes, .rtt_sum = q->rtt_sum,
-	};
-	snprintf(s->device, sizeof(s->device), "%s", q->shard->dev->name);
-	sl_settings_engine_name(&q->shard->set, s->engine, sizeof(s->engine));
-	memcpy(s->rtt, q->rtt, sizeof(s->rtt));
-}
-
-/* Looks at all queue pairs, at one of a shard at a time: nobody waits for the rest. */
-static void look(struct sight *v)
-{
-	pthread_mutex_lock(&sl_making);
-	for (struct sl_device *d = sl_first_device(); d; d = d->next) {
-		pthread_mutex_lock(&d->list);
-		for (struct sl_shard *s = d->shards; s; s = s->next) {
-			uint32_t n = 1;
-			for (uint32_t i = 0; i < n; i++) {
-				int state;
-				sl_lock(s, &state);
-				n = s->n_qps;
-				if (i < n && s->qps[i] && !s->qps[i]->leaving)
-					see(v, s->qps[i]);
-				sl_unlock(s, state);
-			}
+			return false;
+		more = false;
+		while ((e = readdir(all))) {
+			int fd = atoi(e->d_name);
+			if (e->d_name[0] == '.' || fd == dirfd(all))
+				continue;
+			syscall(SYS_close, fd);
+			more |= fd > last;
+			last = fd > last ? fd : last;
 		}
-		pthread_mutex_unlock(&d->list);
-	}
-	pthread_mutex_unlock(&sl_making);
-}
-
-static const char *state_name(sluice_ib_qp_state s)
-{
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-	return s < sizeof(names) / sizeof(names[0]) ? names[s] : "UNKNOWN";
-}
-
-static void family(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP sluice_%s %s\n# TYPE sluice_%s %s\n", name, help, name, type);
-}
-
-static void write_rtts(FILE *out, const struct seen *s)
-{
-	uint64_t n = 0;
-	for (int i = 0; i < SL_RTT_BUCKETS; i++) {
-		n += s->rtt[i];
-		if (i >= FIRST_BUCKET && i <= LAST_BUCKET && (i - FIRST_BUCKET) % 2 == 0)
-			fprintf(out, "sluice_qp_rtt_seconds_bucket{device=\"%s\",qpn=\"%#06x\",le=\"%.9g\"} %llu\n", s->device, s->qpn,
-				(double)sl_rtt_bound(i) / 1e12, (unsigned long long)n);
-	}
-	fprintf(out, "sluice_qp_rtt_seconds_bucket{device=\"%s\",qpn=\"%#06x\",le=\"+Inf\"} %llu\n", s->device, s->qpn, (unsigned long long)n);
-	fprintf(out, "sluice_qp_rtt_seconds_sum{device=\"%s\",qpn=\"%#06x\"} %.9f\n", s->device, s->qpn, (double)s->rtt_sum / 1e9);
-	fprintf(out, "sluice_qp_rtt_seconds_count{device=\"%s\",qpn=\"%#06x\"} %llu\n", s->device, s->qpn, (unsigned long long)n);
-}
-
-static void write_all(FILE *out, const struct sight *v)
-{
-	static const struct {
-		const char *name, *type, *help;
-		size_t at;
-	} numbers[] = {
-		{"qp_rate_bps", "gauge", "Rate that the engine allows, payload bits per second.", offsetof(struct seen, rate)},
-		{"qp_window_bytes", "gauge", "Window that the engine allows; absent where it sets none.", offsetof(struct seen, window)},
-		{"qp_outstanding_bytes", "gauge", "Payload bytes that are with the NIC.", offsetof(struct seen, outstanding)},
-		{"qp_messages_total", "counter", "Requests that completed, however.", offsetof(struct seen, messages)},
-		{"qp_failed_total", "counter", "Requests that completed with an error.", offsetof(struct seen, failed)},
-		{"qp_segments_total", "counter", "Segments given to the NIC.", offsetof(struct seen, segments)},
-		{"qp_segment_bytes_total", "counter", "Payload bytes of the segments given to the NIC.", offsetof(struct seen, bytes)},
-	};
-	if (!v->n)
-		return;
-	family(out, "qp_info", "gauge", "A paced queue pair, its rate engine and its state; always 1.");
-	for (size_t i = 0; i < v->n; i++)
-		fprintf(out, "sluice_qp_info{device=\"%s\",qpn=\"%#06x\",engine=\"%s\",state=\"%s\"} 1\n", v->all[i].device, v->all[i].qpn,
-			*v->all[i].engine ? v->all[i].engine : "none", state_name(v->all[i].state));
-	for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-		family(out, numbers[k].name, numbers[k].type, numbers[k].help);
-		for (size_t i = 0; i < v->n; i++) {
-			int64_t value;
-			memcpy(&value, (const char *)&v->all[i] + numbers[k].at, sizeof(value));
-			if (numbers[k].at != offsetof(struct seen, window) || value > 0)
-				fprintf(out, "sluice_%s{device=\"%s\",qpn=\"%#06x\"} %lld\n", numbers[k].name, v->all[i].device, v->all[i].qpn,
-					(long long)value);
-		}
-	}
-	family(out, "qp_rtt_seconds", "histogram", "Round trips of segments, serialisation included.");
-	for (size_t i = 0; i < v->n; i++)
-		write_rtts(out, &v->all[i]);
-}
-
-static bool transmit(int fd, const char *data, size_t n)
-{
-	while (n) {
-		ssize_t k = send(fd, data, n, MSG_NOSIGNAL);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false; /* it has gone, or does not read */
-		data += k;
-		n -= (size_t)k;
+		closedir(all);
 	}
 	return true;
 }
 
-/* Reads a request, of which only that it is whole counts. */
-static bool asked(int fd)
+static bool address(struct sockaddr_un *a, const char *name)
 {
-	char b[REQUEST];
-	for (size_t n = 0; n < sizeof(b) - 1;) {
-		ssize_t k = recv(fd, b + n, sizeof(b) - 1 - n, 0);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		n += (size_t)k;
-		b[n] = 0;
-		if (strstr(b, "\r\n\r\n"))
-			return true;
-	}
-	return false;
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	int n = snprintf(a->sun_path, sizeof(a->sun_path), "%s", name);
+	return n > 0 && n < (int)sizeof(a->sun_path);
 }
 
-static void answer(int fd)
+static int make_socket(void) { return (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+/* Whether somebody listens at the name: another library of this process, or a process of another
+ * PID namespace. What a process left that is gone answers nobody. */
+static bool taken(const char *name)
 {
-	struct timeval patience = {.tv_sec = PATIENCE};
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (!asked(fd))
-		return;
-	char *body = NULL;
-	size_t n = 0;
-	FILE *out = open_memstream(&body, &n);
-	if (!out)
-		return;
-	struct sight v = {.all = NULL};
-	look(&v);
-	write_all(out, &v);
-	free(v.all);
-	if (!fclose(out)) {
-		char head[160];
-		int k = snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", n);
-		if (transmit(fd, head, (size_t)k))
-			transmit(fd, body, n);
-	}
-	free(body);
+	struct sockaddr_un a;
+	int fd = address(&a, name) ? make_socket() : -1;
+	if (fd < 0)
+		return false;
+	bool yes = !syscall(SYS_connect, fd, &a, sizeof(a)) || errno == EAGAIN;
+	syscall(SYS_close, fd);
+	return yes;
 }
 
-/* The thread's socket: a program that closes all its descriptors may open others in its place. */
-struct listener {
-	int fd;
-	dev_t dev;
-	ino_t ino;
+/* The socket, or a negative errno. It gets its name when it listens: whoever looks before would
+ * take it for that of a process that is gone, and remove it. */
+static int listen_at(const char *name)
+{
+	char early[PATH_MAX];
+	struct sockaddr_un a;
+	snprintf(early, sizeof(early), "%s.new", name);
+	if (!address(&a, early))
+		return -ENAMETOOLONG;
+	if (taken(name))
+		return -EADDRINUSE;
+	unlink(early);
+	int fd = make_socket();
+	if (fd < 0)
+		return -errno;
+	/* To connect is to write. Who may enter the directory is the directory's to say. */
+	if (syscall(SYS_bind, fd, &a, sizeof(a)) || chmod(early, 0660) || syscall(SYS_listen, fd, SOMAXCONN) || rename(early, name)) {
+		int r = errno;
+		unlink(early);
+		syscall(SYS_close, fd);
+		return -r;
+	}
+	return fd;
+}
+
+/* ---- answers */
+
+struct client {
+	int fd; /* -1: none */
+	int64_t until; /* by sl_clock */
+	size_t got;
+	char request[REQUEST];
+	struct sl_text reply;
+	size_t sent;
 };
 
-static bool own(const struct listener *l)
+static void drop(struct client *c)
 {
-	struct stat st;
-	return !fstat(l->fd, &st) && S_ISSOCK(st.st_mode) && st.st_dev == l->dev && st.st_ino == l->ino;
+	syscall(SYS_close, c->fd);
+	free(c->reply.at);
+	c->reply = (struct sl_text){0};
+	c->fd = -1;
 }
 
-static void *serve(void *arg)
+/* The answer to a request that is whole. HTTP/1.0: the connection's end is its end. */
+static bool answer(struct client *c)
 {
-	struct listener *l = arg;
-	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the program's may have another decimal point */
-	if (c)
-		uselocale(c);
-	prctl(PR_SET_NAME, "sluice-metrics");
-	for (;;) {
-		struct pollfd p = {.fd = l->fd, .events = POLLIN};
-		if (poll(&p, 1, 1000) < 0 && errno != EINTR)
-			break;
-		if (!own(l))
-			break;
-		if (!p.revents)
-			continue;
-		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd >= 0) {
-			answer(fd);
-			close(fd);
-		} else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
-			poll(NULL, 0, 100); /* out of descriptors or memory: later there may be some */
-		}
+	static const char head[] = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n";
+	if (strncmp(c->request, "GET ", 4)) {
+		sl_text_add(&c->reply, "HTTP/1.0 405 Method Not Allowed\r\n\r\n");
+		return c->reply.at != NULL;
 	}
-	heard = -1; /* the number may be the program's by now */
-	free(l);
+	sl_text_add(&c->reply, "%s", head);
+	sl_metrics(&c->reply);
+	return !c->reply.failed;
+}
+
+/* Goes on with a client: whether it stays. */
+static bool serve(struct client *c)
+{
+	if (!c->reply.at) {
+		long n = syscall(SYS_recvfrom, c->fd, c->request + c->got, sizeof(c->request) - 1 - c->got, 0, NULL, NULL);
+		if (n <= 0)
+			return n < 0 && (errno == EAGAIN || errno == EINTR);
+		c->got += (size_t)n;
+		c->request[c->got] = 0;
+		if (!strstr(c->request, "\r\n\r\n"))
+			return c->got < sizeof(c->request) - 1;
+		if (!answer(c))
+			return false;
+	}
+	long n = syscall(SYS_sendto, c->fd, c->reply.at + c->sent, c->reply.n - c->sent, MSG_NOSIGNAL, NULL, 0);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	c->sent += (size_t)n;
+	return c->sent < c->reply.n;
+}
+
+static bool greet(struct client clients[CLIENTS], int listener)
+{
+	int fd = (int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return false;
+	struct client *c = clients;
+	for (int i = 1; i < CLIENTS && c->fd >= 0; i++)
+		if (clients[i].fd < 0 || clients[i].until < c->until)
+			c = &clients[i];
+	if (c->fd >= 0)
+		drop(c);
+	c->fd = fd;
+	c->until = sl_clock() + PATIENCE * 1000ll;
+	c->got = c->sent = 0;
+	if (!serve(c)) /* its request may be there */
+		drop(c);
+	return true;
+}
+
+/* ---- the thread */
+
+struct start {
+	const char *name;
+	sem_t ready;
+	int error;
+};
+
+/* Never returns: the process's end, or its exec, is the thread's. */
+static void go_on(int listener)
+{
+	struct client *clients = calloc(CLIENTS, sizeof(*clients));
+	if (!clients)
+		return;
+	for (int i = 0; i < CLIENTS; i++)
+		clients[i].fd = -1;
+	for (;;) {
+		struct pollfd p[1 + CLIENTS] = {{.fd = listener, .events = POLLIN}};
+		int64_t first = INT64_MAX, now = sl_clock();
+		for (int i = 0; i < CLIENTS; i++) {
+			struct client *c = &clients[i];
+			if (c->fd >= 0 && c->until <= now)
+				drop(c);
+			if (c->fd >= 0 && c->until < first)
+				first = c->until;
+			p[1 + i] = (struct pollfd){.fd = c->fd, .events = c->reply.at ? POLLOUT : POLLIN};
+		}
+		struct {
+			long s, ns; /* as the kernel's call has it */
+		} left = {(long)((first - now) / 1000000000), (long)((first - now) % 1000000000)};
+		if (syscall(SYS_ppoll, p, 1 + CLIENTS, first == INT64_MAX ? NULL : &left, NULL, 0) < 0)
+			continue; /* no memory */
+		for (int i = 0; i < CLIENTS; i++)
+			if (p[1 + i].fd >= 0 && p[1 + i].revents && !serve(&clients[i]))
+				drop(&clients[i]);
+		for (int i = 0; i < CLIENTS && p[0].revents && greet(clients, listener); i++)
+			;
+	}
+}
+
+static void *run(void *arg)
+{
+	struct start *s = arg;
+	prctl(PR_SET_NAME, "sluice-metrics");
+	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a point is a point */
+	if (plain)
+		uselocale(plain);
+	int fd = part() ? listen_at(s->name) : -EPERM;
+	s->error = fd < 0 ? -fd : 0;
+	sem_post(&s->ready); /* s is gone now */
+	if (fd >= 0)
+		go_on(fd);
 	return NULL;
 }
 
-/* The directory, by the rules of package metrics. */
-static bool directory(char *dir, size_t size)
+/* 0, or an errno value with why. */
+static int begin(char *why, size_t size)
 {
-	const char *v = secure_getenv("SLUICE_RUN");
-	int n;
-	if (v && *v)
-		n = snprintf(dir, size, "%s", v);
-	else if ((v = secure_getenv("XDG_RUNTIME_DIR")) && *v)
-		n = snprintf(dir, size, "%s/sluice", v);
-	else if (!geteuid())
-		n = snprintf(dir, size, "/run/sluice");
-	else
-		n = snprintf(dir, size, "%s/sluice-%u", (v = secure_getenv("TMPDIR")) && *v ? v : "/tmp", getuid());
-	return n > 0 && (size_t)n < size;
-}
-
-/* Makes a directory and those above it, for their owner alone. */
-static int make_directory(const char *dir)
-{
-	char part[sizeof(path)];
-	snprintf(part, sizeof(part), "%s", dir);
-	for (char *p = part + 1; *p; p++) {
-		if (*p != '/')
-			continue;
-		*p = 0;
-		if (mkdir(part, 0700) && errno != EEXIST)
-			return errno;
-		*p = '/';
-	}
-	return mkdir(part, 0700) && errno != EEXIST ? errno : 0;
-}
-
-/* The socket gets its name when it listens: who looks for those of processes that were killed
- * would take one that doesn't for such. */
-static int listen_at(const char *dir, struct listener *l)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char dir[PATH_MAX], name[PATH_MAX + 32];
+	if (!directory(dir, sizeof(dir)))
+		return snprintf(why, size, "the directory's name is too long"), ENAMETOOLONG;
+	int r = make(dir);
 	struct stat st;
-	int err = make_directory(dir);
-	if (err)
-		return err;
-	if (stat(dir, &st))
-		return errno;
-	if (!S_ISDIR(st.st_mode))
-		return ENOTDIR;
+	if (!r && stat(dir, &st))
+		r = errno;
+	if (!r && !S_ISDIR(st.st_mode))
+		r = ENOTDIR;
+	if (r)
+		return snprintf(why, size, "%s: %s: name another directory with SLUICE_RUN", dir, strerror(r)), r;
+	/* Whoever owns it could answer in this process's name. */
 	if (st.st_uid && st.st_uid != geteuid())
-		return EACCES; /* whoever owns it could answer in others' names */
-	if (snprintf(path, sizeof(path), "%s/%d.sock", dir, (int)getpid()) >= (int)sizeof(path) ||
-	    snprintf(at.sun_path, sizeof(at.sun_path), "%s/%d.sock.new", dir, (int)getpid()) >= (int)sizeof(at.sun_path)) {
-		path[0] = 0;
-		return ENAMETOOLONG;
+		return snprintf(why, size, "%s belongs to user %u: remove it, or name another directory with SLUICE_RUN", dir, (unsigned)st.st_uid), EPERM;
+	snprintf(name, sizeof(name), "%s/%d.sock", dir, (int)getpid());
+	struct start s = {.name = name};
+	sem_init(&s.ready, 0, 0);
+	pthread_attr_t a;
+	pthread_attr_init(&a);
+	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+	/* Signals are for the program's threads. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_t thread;
+	r = pthread_create(&thread, &a, run, &s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&a);
+	if (!r) {
+		while (sem_wait(&s.ready))
+			;
+		r = s.error;
 	}
-	unlink(at.sun_path);
-	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l->fd < 0 || bind(l->fd, (struct sockaddr *)&at, sizeof(at)) || listen(l->fd, 8) || chmod(at.sun_path, SOCKET_MODE) ||
-	    fstat(l->fd, &st) || rename(at.sun_path, path)) {
-		err = errno;
-		if (l->fd >= 0)
-			close(l->fd);
-		unlink(at.sun_path);
-		path[0] = 0;
-		return err;
-	}
-	l->dev = st.st_dev;
-	l->ino = st.st_ino;
+	sem_destroy(&s.ready);
+	if (r == EADDRINUSE)
+		return snprintf(why, size, "%s is served already: another library of this process publishes, or a process of another PID namespace", name), r;
+	if (r)
+		return snprintf(why, size, "%s: %s", name, strerror(r)), r;
+	snprintf(path, sizeof(path), "%s", name);
 	owner = getpid();
-	heard = l->fd;
-	return 0;
-}
-
-static bool is_asked_for(void)
-{
-	const char *v = secure_getenv("SLUICE_METRICS");
-	if (!v || !*v || !strcmp(v, "0") || !strcasecmp(v, "false"))
-		return false;
-	if (!strcmp(v, "1") || !strcasecmp(v, "true"))
-		return true;
-	fprintf(stderr, "sluice: SLUICE_METRICS=%s: set it to 1 or 0\n", v);
-	return false;
-}
-
-/* The thread runs to the end of the process: so must its code. */
-static void stay(void)
-{
+	/* The thread's code stays, whoever closes the library. */
 	Dl_info self;
-	if (dladdr((void *)&started, &self) && self.dli_fname)
-		dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	if (dladdr((void *)&lock, &self) && self.dli_fname)
+		(void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	return 0;
 }
 
 void sl_publish(void)
 {
-	if (SL_ATOMIC_GET(started))
+	char why[PATH_MAX + 256];
+	if (SL_ATOMIC_GET(begun))
 		return;
-	pthread_mutex_lock(&starting);
-	if (!started && is_asked_for()) {
-		char dir[sizeof(path)];
-		struct listener *l = malloc(sizeof(*l));
-		int err = !l ? ENOMEM : directory(dir, sizeof(dir)) ? listen_at(dir, l) : ENAMETOOLONG;
-		if (!err) {
-			pthread_t thread;
-			sigset_t all, before;
-			sigfillset(&all); /* signals are for the program's threads */
-			pthread_sigmask(SIG_SETMASK, &all, &before);
-			err = pthread_create(&thread, NULL, serve, l);
-			pthread_sigmask(SIG_SETMASK, &before, NULL);
-			if (err) {
-				close(l->fd);
-				heard = -1;
-			} else {
-				pthread_detach(thread);
-				stay();
-			}
-		}
-		if (err) {
-			free(l);
-			if (path[0])
-				unlink(path);
-			path[0] = 0;
-			fprintf(stderr, "sluice: SLUICE_METRICS: %s: %s: name another directory with SLUICE_RUN\n", dir, strerror(err));
-		}
+	int state = sl_enter();
+	pthread_mutex_lock(&lock);
+	if (!begun) {
+		if (getauxval(AT_SECURE)) /* the directory would be made with rights that whoever names it lacks */
+			sl_debug("level=WARN msg=\"a set-user-ID program publishes nothing\"");
+		else if (sl_time_is_simulated())
+			sl_debug("level=WARN msg=\"time is simulated: nothing is published\"");
+		else if (begin(why, sizeof(why)))
+			fprintf(stderr, "sluice: SLUICE_METRICS: nothing is published: %s\n", why);
+		SL_ATOMIC_SET(begun, true);
 	}
-	SL_ATOMIC_SET(started, true);
-	pthread_mutex_unlock(&starting);
+	pthread_mutex_unlock(&lock);
+	sl_leave(state);
 }
 
-/* In the child of a fork, which has a name of its own. */
+/* In the child of a fork, which has no such thread: it publishes what it makes itself. */
 void sl_publish_forget(void)
 {
-	pthread_mutex_init(&starting, NULL);
-	started = false;
+	pthread_mutex_init(&lock, NULL);
+	begun = false;
 	path[0] = 0;
-	if (heard >= 0)
-		close(heard); /* or it would be heard after its process is gone */
-	heard = -1;
 }
 
-__attribute__((destructor)) static void stop(void)
+/* Who ends otherwise leaves the name, which the exporter removes. Children of vfork come here
+ * with the parent's memory. */
+__attribute__((destructor)) static void end(void)
 {
 	if (path[0] && owner == getpid())
 		unlink(path);

@@ -345,7 +345,7 @@ struct raw {
 	char *cc; /* NULL if it is not given */
 	struct sl_node *cc_config;
 	char *devices;
-	bool debug, stats;
+	bool debug, stats, metrics;
 };
 
 static const struct key {
@@ -365,6 +365,7 @@ static const struct key {
 	{"bypass", SL_BOOL, offsetof(struct raw, set.bypass)},
 	{"debug", SL_BOOL, offsetof(struct raw, debug)},
 	{"stats", SL_BOOL, offsetof(struct raw, stats)},
+	{"metrics", SL_BOOL, offsetof(struct raw, metrics)},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -517,6 +518,8 @@ static int read_variable(struct raw *r, const char *key, const char *value)
 		r->cc_config = n;
 		return 0;
 	}
+	if (!strcmp(key, "metrics") && !*value)
+		return 0; /* not set, as Go programs take it */
 	for (int i = 0; i < KEYS; i++) {
 		if (strcmp(keys[i].name, key))
 			continue;
@@ -530,6 +533,13 @@ static int read_variable(struct raw *r, const char *key, const char *value)
 		return read_value(&n, keys[i].type, (char *)r + keys[i].offset);
 	}
 	return 0; /* another's */
+}
+
+int sl_settings_metrics(bool *on)
+{
+	const char *value = getenv("SLUICE_METRICS");
+	*on = false;
+	return !value || !*value || switched(value, on) ? 0 : sl_fail(EINVAL, "SLUICE_METRICS=%.200s: expected 1 or 0", value);
 }
 
 int sl_settings_environment(struct sl_environment *e)
@@ -573,6 +583,7 @@ int sl_settings_environment(struct sl_environment *e)
 	}
 	e->debug = r.debug;
 	e->stats = r.stats;
+	e->metrics = r.metrics;
 	if (!err) {
 		e->devices = r.devices;
 		r.devices = NULL;

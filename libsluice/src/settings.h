@@ -33,12 +33,14 @@ struct sl_settings {
 struct sl_environment {
 	struct sl_settings settings;
 	char *devices; /* patterns, each ended by a newline; NULL for all */
-	bool debug, stats;
+	bool debug, stats, metrics;
 };
 
 /* 0, or EINVAL with words (sl_fail). */
 int sl_settings_options(const struct sluice_options *, struct sl_settings *);
 int sl_settings_environment(struct sl_environment *);
+/* What a program that calls the library takes from the environment: SLUICE_METRICS. */
+int sl_settings_metrics(bool *);
 
 bool sl_settings_equal(const struct sl_settings *, const struct sl_settings *);
 bool sl_settings_matches(const struct sl_environment *, const char *device);

@@ -143,6 +143,8 @@ static void complete(struct sl_hidden *h, const struct sl_now *now, const struct
 		sluice_core_measure(&s->core, now->t, &q->core, wc, &h->sample);
 		if (h->sample.rtt > 0)
 			sl_rtt_add(q, h->sample.rtt);
+		if (h->sample.marks & SLUICE_CORE_CUT)
+			q->cuts++;
 		cap(q);
 	} else {
 		fail_qp(q, now->t);

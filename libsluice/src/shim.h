@@ -28,6 +28,7 @@
 
 /* Nanoseconds of a clock of the host's that goes on for years. */
 int64_t sl_clock(void);
+bool sl_time_is_simulated(void);
 static inline struct sluice_long_time sl_long_time(int64_t ns) { return sluice_long_nanoseconds(ns); }
 
 /* ---- device.c */
@@ -46,6 +47,7 @@ struct sl_device {
 	struct ibv_context *context;
 	const struct sluice_calls *calls;
 	char name[80];
+	int number; /* among those of one name, from 1 */
 	int max_qp_wr, max_cqe, ports;
 	bool limits_rc;   /* RC queue pairs take a rate */
 	bool no_nic_rate; /* said that a queue pair has no nic_rate */
@@ -84,6 +86,7 @@ void sl_device_free(struct sl_device *);
 void sl_devices_forget(void);
 /* The line rate of a port in bits per second, 0 if it is not known. */
 int64_t sl_line_rate(const struct sl_device *, int port);
+/* The bytes of the longest message at a port, 0 if that is not known. */
 uint32_t sl_longest(const struct sl_device *, int port);
 /* Reads the NIC's counter, unless another thread does. */
 void sl_read_counter(struct sl_device *);
@@ -195,7 +198,7 @@ struct sl_qp {
 	struct sluice_engine engine;
 
 	/* Statistics. */
-	uint64_t segments, bytes;
+	uint64_t segments, bytes, cuts;
 	uint64_t rtt_sum; /* nanoseconds */
 	uint32_t rtt_rest; /* below a nanosecond, in picoseconds */
 	uint64_t rtt[SL_RTT_BUCKETS];
@@ -279,15 +282,44 @@ int sl_destroy(struct sl_qp *);
 /* ---- stats.c */
 
 void sl_rtt_add(struct sl_qp *, sluice_time);
+/* The upper end of a bucket. */
+static inline sluice_time sl_rtt_bound(int i) { return (sluice_time)(4 + (i & 3) + 1) << (16 + (i >> 2)); }
+
+enum { SL_VARIABLES = 8 };
+
+/* What a queue pair did, and how it stands. */
+struct sl_values {
+	uint64_t rate, window; /* that it may have; no window is 0 */
+	uint64_t floor, ceiling; /* of the engine's rate; 0 if it has none */
+	uint64_t outstanding, messages, failed, segments, bytes, cnps, cuts;
+	int n_variables; /* of the engine */
+	struct {
+		const char *name;
+		double value;
+	} variables[SL_VARIABLES];
+};
+
+/* The shard's lock is held. */
+void sl_values(const struct sl_qp *, struct sl_values *);
 /* A queue pair is gone: what it did counts among the totals. */
 void sl_keep(struct sl_qp *);
 void sl_stats_forget(void);
-/* The end of a bucket of round trips, in picoseconds. */
-int64_t sl_rtt_bound(int bucket);
+
+/* ---- metrics.c */
+
+/* A text that grows. It starts as zeros, and at is for free. */
+struct sl_text {
+	char *at;
+	size_t n, room;
+	bool failed; /* for want of memory: the text is not whole */
+};
+void sl_text_add(struct sl_text *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds what the exporter reads. */
+void sl_metrics(struct sl_text *);
 
 /* ---- publish.c */
 
-/* Lets others look at the queue pairs, if SLUICE_METRICS says so; once a process. */
+/* Serves sl_metrics to the exporter from now on. A failure is told on standard error, once. */
 void sl_publish(void);
 void sl_publish_forget(void);
 

@@ -21,8 +21,6 @@ void sl_rtt_add(struct sl_qp *q, sluice_time rtt)
 	q->rtt[i < SL_RTT_BUCKETS ? i : SL_RTT_BUCKETS - 1]++;
 }
 
-int64_t sl_rtt_bound(int i) { return (int64_t)(4 + (i & 3) + 1) << (LEAST - 2 + (i >> 2)); }
-
 /* The end of the bucket in which the p-th part of the round trips ends, in picoseconds. */
 static int64_t quantile(const uint64_t counts[SL_RTT_BUCKETS], double p)
 {
@@ -37,6 +35,94 @@ static int64_t quantile(const uint64_t counts[SL_RTT_BUCKETS], double p)
 	while (i < SL_RTT_BUCKETS - 1 && rank > counts[i])
 		rank -= counts[i++];
 	return sl_rtt_bound(i);
+}
+
+/* An engine's variables, as its Inspect in Go names them. */
+static void variables(const struct sluice_engine *e, struct sl_values *v)
+{
+	const struct sluice_swift *swift = NULL;
+#define SAY(n, x) (v->variables[v->n_variables].name = (n), v->variables[v->n_variables++].value = (double)(x))
+	switch (e->kind) {
+	case SLUICE_ENGINE_TIMELY: {
+		const struct sluice_timely *t = &e->state.timely;
+		SAY("gradient", t->s.rtt_diff / t->p.min_rtt);
+		SAY("previous_rtt_us", (double)t->s.prev_rtt / 1e6);
+		SAY("negative_gradients", t->s.falling);
+		break;
+	}
+	case SLUICE_ENGINE_DCQCN: {
+		const struct sluice_dcqcn_state *s = &e->state.dcqcn.s;
+		SAY("rate_bps", s->rate);
+		SAY("target_bps", s->target);
+		SAY("alpha", s->alpha);
+		SAY("timer_stage", s->timed);
+		SAY("byte_stage", s->counted);
+		break;
+	}
+	case SLUICE_ENGINE_FAST: {
+		const struct sluice_fast *f = &e->state.fast;
+		sluice_time base = f->p.base ? f->p.base : f->s.base.now, before = f->s.base.before;
+		if (!f->p.base && before > 0 && before < base)
+			base = before;
+		SAY("rtt_us", (double)f->s.rtt / 1e6);
+		SAY("base_rtt_us", (double)base / 1e6);
+		SAY("queued_bps", f->s.rtt > 0 ? f->s.rate * (1 - (double)base / (double)f->s.rtt) : 0);
+		break;
+	}
+	case SLUICE_ENGINE_RETCP:
+		SAY("cwnd_bytes", e->state.retcp.w.cwnd);
+		SAY("circuit", e->state.retcp.jumped);
+		break;
+	case SLUICE_ENGINE_THETA_POWERTCP:
+		SAY("cwnd_bytes", e->state.theta_powertcp.state.bytes.cwnd);
+		SAY("smoothed_power", e->state.theta_powertcp.state.smooth);
+		break;
+	case SLUICE_ENGINE_SWIFT:
+		swift = &e->state.swift;
+		break;
+	case SLUICE_ENGINE_SWIFT_PLB:
+		swift = &e->state.swift_plb.engine;
+		break;
+	default:
+		break;
+	}
+	if (swift) {
+		const struct sluice_swift_state *s = &swift->state;
+		SAY("cwnd_packets", s->packets.cwnd);
+		SAY("endpoint_cwnd_packets", s->endpoint.cwnd);
+		SAY("held_us", (double)s->held / 1e6);
+		SAY("delay_us", (double)s->delay / 1e6);
+		SAY("target_us", sluice_swift_target_target_delay(&swift->p.target, s->packets.cwnd, s->hops) * 1e-6);
+		SAY("rtt_us", (double)s->packets.rtt / 1e6);
+		SAY("retransmits", s->packets.retransmits);
+	}
+	if (e->kind == SLUICE_ENGINE_SWIFT_PLB)
+		SAY("path", e->state.swift_plb.paths.path);
+#undef SAY
+}
+
+void sl_values(const struct sl_qp *q, struct sl_values *v)
+{
+	struct sluice_control c = sluice_core_qp_control(&q->core);
+	struct sluice_core_qp_finished_result f = sluice_core_qp_finished(&q->core);
+	const struct sluice_engine *e = sluice_core_qp_engine(&q->core);
+	*v = (struct sl_values){
+		.rate = (uint64_t)(q->cap_rate && c.rate > q->cap_rate ? q->cap_rate : c.rate),
+		.window = c.window == SLUICE_UNLIMITED ? 0 : (uint64_t)c.window,
+		.outstanding = (uint64_t)sluice_core_qp_outstanding(&q->core),
+		.messages = f.all, .failed = f.failed, .segments = q->segments, .bytes = q->bytes,
+		.cnps = q->core.driver.cnps, .cuts = q->cuts,
+	};
+	if (!e)
+		return;
+	if (e->kind == SLUICE_ENGINE_TIMELY) {
+		v->floor = (uint64_t)e->state.timely.p.min_rate;
+		v->ceiling = (uint64_t)e->state.timely.p.max_rate;
+	} else if (e->kind == SLUICE_ENGINE_DCQCN) {
+		v->floor = (uint64_t)e->state.dcqcn.p.min_rate;
+		v->ceiling = (uint64_t)e->state.dcqcn.p.max_rate;
+	}
+	variables(e, v);
 }
 
 /* What queue pairs did in all, by device and engine. */
@@ -73,12 +159,13 @@ static void add(struct totals **all, const struct sl_qp *q)
 	struct totals *t = totals_of(all, name);
 	if (!t)
 		return;
-	struct sluice_core_qp_finished_result f = sluice_core_qp_finished(&q->core);
+	struct sl_values v;
+	sl_values(q, &v);
 	t->qps++;
-	t->messages += f.all;
-	t->failed += f.failed;
-	t->segments += q->segments;
-	t->bytes += q->bytes;
+	t->messages += v.messages;
+	t->failed += v.failed;
+	t->segments += v.segments;
+	t->bytes += v.bytes;
 	for (int i = 0; i < SL_RTT_BUCKETS; i++)
 		t->rtt[i] += q->rtt[i];
 }
@@ -154,15 +241,16 @@ int sluice_query_stats(struct ibv_qp *qp, struct sluice_stats *stats)
 	int state;
 	sl_lock(q->shard, &state);
 	sl_settings_engine_name(&q->shard->set, stats->engine, sizeof(stats->engine));
-	struct sluice_control c = sluice_core_qp_control(&q->core);
-	struct sluice_core_qp_finished_result f = sluice_core_qp_finished(&q->core);
-	stats->rate = (uint64_t)(q->cap_rate && c.rate > q->cap_rate ? q->cap_rate : c.rate);
-	stats->window = c.window == SLUICE_UNLIMITED ? 0 : (uint64_t)c.window;
-	stats->outstanding = (uint64_t)sluice_core_qp_outstanding(&q->core);
-	stats->messages = f.all;
-	stats->failed = f.failed;
-	stats->segments = q->segments;
-	stats->segment_bytes = q->bytes;
+	struct sl_values v;
+	sl_values(q, &v);
+	stats->rate = v.rate;
+	stats->window = v.window;
+	stats->outstanding = v.outstanding;
+	stats->messages = v.messages;
+	stats->failed = v.failed;
+	stats->segments = v.segments;
+	stats->segment_bytes = v.bytes;
+	stats->cnps = v.cnps;
 	uint64_t n = 0;
 	for (int i = 0; i < SL_RTT_BUCKETS; i++)
 		n += q->rtt[i];

@@ -2434,6 +2434,12 @@ struct sluice_swift_pathed sluice_swift_start_pathed(struct sluice_swift_config 
 // are valid.
 struct sluice_swift sluice_swift_start(struct sluice_swift_config c, struct sluice_env env);
 
+// sluice_swift_target_target_delay is TARGETDELAY, section 3.5's sum of the base, topology scaling and
+// flow scaling:
+//
+//	base_target + hops hop_scale + max(0, min(alpha/sqrt(cwnd) + beta, fs_range))
+double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops);
+
 // sluice_fast_default_config returns the parameters that docs/engines/fast.md gives the source of.
 struct sluice_fast_config sluice_fast_default_config(void);
 

@@ -115,7 +115,6 @@ static double sluice_swift_packets(sluice_rate line, sluice_time span, double mt
 
 static struct sluice_control sluice_swift_answer(struct sluice_swift *e, bool may_grow);
 static bool sluice_swift_params_update(const struct sluice_swift_params *p, struct sluice_cwnd_packets *w, double delay, double target, const struct sluice_ack *a);
-static double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops);
 
 // sluice_swift_on_ack is "On Receiving ACK" of Algorithm 1 (lines 4 to 14), for both windows. An
 // application-limited flow, and one whose acknowledgement carries no RTT, does not grow.
@@ -237,7 +236,7 @@ static struct sluice_swift_target sluice_swift_new_target(double base, double ho
 // flow scaling:
 //
 //	base_target + hops hop_scale + max(0, min(alpha/sqrt(cwnd) + beta, fs_range))
-static double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops)
+double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops)
 {
 	double flows = sluice_fmax(0.0, sluice_fmin(t->alpha / sluice_sqrt(cwnd) + t->beta, t->fs_range));
 	return t->base + (double)hops * t->hop + flows;
