@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all test-long bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -154,6 +154,12 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
 
+# By name, so a test that is as long under -short runs again where another package's of its name is not.
+test-long: need-go deps-all $(GOTESTSUM) ## run what make test leaves out of test-all, and nothing again that it runs whole
+	@echo '$(CHOSEN)'
+	@long=$$($(GO) run ./tools/longtests) && $(test-others) -run "$$long" $(OTHERS)
+	@$(test-guests) $(GUESTS)
+
 test-k8s: need-go ## build a kube-apiserver, minutes, and have it judge the job files of sluice sweep (docs/sweep.md)
 	@[ '$(DEPS)' = no ] || tools/deps/install.sh k8s
 	@$(GO) test -count=1 -timeout 30m -v -run '^TestSweepKubernetes$$' ./cli -kubernetes
@@ -169,15 +175,10 @@ deps deps-all:
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
 	@$(GO) test -count=1 -timeout 40m -v ./internal/rxetest
 
+# As many packages at once as there are processors, each with one worker.
 fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
-	@packages=$$(grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u); \
-	list=$$($(GO) test -list '^Fuzz' $$packages) || { echo "$$list"; exit 1; }; \
-	echo "$$list" | awk '/^Fuzz/ { names = names " " $$1 } \
-		/^ok/ { n = split(names, name, " "); for (i = 1; i <= n; i++) print $$2, name[i]; names = "" }' | \
-	while read -r package name; do \
-		echo "$$package $$name"; \
-		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
-	done
+	@grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u | \
+	GO='$(GO)' FUZZTIME='$(FUZZTIME)' xargs -n 1 -P "$$(getconf _NPROCESSORS_ONLN)" tools/fuzz/package.sh
 
 test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx5_0 [PEER=mlx5_1] (docs/real-nic.md)
 	@[ -n "$(DEV)" ] || { echo 'name a device of ibv_devices: make test-hw DEV=mlx5_0'; exit 2; }
@@ -243,9 +244,12 @@ fmt-check: need-go ## all Go files are as gofmt writes them
 	if [ -n "$$bad" ]; then echo 'not as gofmt writes them:'; echo "$$bad"; exit 1; fi
 	@echo 'gofmt: ok'
 
+# What is built without libibverbs alone: all else is looked at as it is built here.
+WITHOUT_IBVERBS = $$(grep -rl --include='*.go' '^//go:build .*!ibverbs' . | sed 's|/[^/]*$$||' | sort -u)
+
 vet: need-go ## go vet
-	@$(GO) vet ./...
-	@[ "$(IBVERBS)" = no ] || $(GO) vet $(TAGS) ./...
+	@$(GO) vet $(TAGS) ./...
+	@[ "$(IBVERBS)" = no ] || $(GO) vet $(WITHOUT_IBVERBS)
 	@echo 'go vet: ok'
 
 portable: need-go ## what is not for Linux alone builds elsewhere
@@ -268,8 +272,8 @@ tidy-check: need-go ## go.mod and go.sum are tidy
 
 lint: need-go $(GOLANGCI) ## golangci-lint: random numbers, errors, comments
 	@$(GOLANGCI) config verify
-	@$(GOLANGCI) run ./...
-	@[ "$(IBVERBS)" = no ] || $(GOLANGCI) run --build-tags ibverbs ./...
+	@$(GOLANGCI) run $(if $(TAGS),--build-tags ibverbs) ./...
+	@[ "$(IBVERBS)" = no ] || $(GOLANGCI) run $(WITHOUT_IBVERBS)
 
 $(GOLANGCI):
 	@echo 'building golangci-lint $(GOLANGCI_VERSION) into $(BIN)/ (a minute or two, once)'
