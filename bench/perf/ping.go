@@ -339,6 +339,8 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 		if err := p.cq.ReqNotify(false); err != nil {
 			return verbs.WC{}, err
 		}
+		// Asked before the poll: what arrived before the other end went is there by then.
+		stop := p.cfg.Stop != nil && p.cfg.Stop()
 		var wc [1]verbs.WC
 		for {
 			n, err := p.cq.Poll(wc[:])
@@ -361,7 +363,7 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 				return wc[0], fmt.Errorf("the other end does not speak rping: expected a %v, got a %v", op, wc[0].Opcode)
 			}
 		}
-		if p.cfg.Stop != nil && p.cfg.Stop() {
+		if stop {
 			return wc[0], errStopped
 		}
 		_, err := p.channel.Wait(context.Background(), slice)

@@ -203,6 +203,8 @@ func (l *cmLink) await(cq verbs.CQ, deadline time.Time) (verbs.WC, error) {
 		if err := cq.ReqNotify(false); err != nil {
 			return verbs.WC{}, err
 		}
+		// Asked before the poll: what arrived before the connection ended is there by then.
+		gone := l.conn.Err() != nil
 		var wc [1]verbs.WC
 		switch n, err := cq.Poll(wc[:]); {
 		case err != nil:
@@ -213,7 +215,7 @@ func (l *cmLink) await(cq verbs.CQ, deadline time.Time) (verbs.WC, error) {
 			return wc[0], verbs.Errorf("poll_cq", fmt.Sprintf("qp %#x of %s", l.qp.Num(), l.dev.Name()), &verbs.StatusError{WC: wc[0]}, "")
 		case n > 0:
 			return wc[0], nil
-		case l.conn.Err() != nil:
+		case gone:
 			return wc[0], io.EOF
 		case !deadline.IsZero() && !time.Now().Before(deadline):
 			return wc[0], os.ErrDeadlineExceeded
