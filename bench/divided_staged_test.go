@@ -1,6 +1,10 @@
 package bench
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/racedetector"
+)
 
 // What acts on a whole network, or on a switch, under staged NICs: the same bytes undivided and
 // on one worker to three.
@@ -16,7 +20,7 @@ func TestDividedWholeStaged(t *testing.T) {
 		"websearch":         {"duration=1ms", "warmup=200us", "systems=[{engine: ideal}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raceDetector && (name == "link-failure" || name == "powertcp-rdcn") {
+			if racedetector.On && (name == "link-failure" || name == "powertcp-rdcn") {
 				t.Skip("a minute each; failures under the race detector are drop's and forward's")
 			}
 			agree(t, load(t, name, append(sets, "expect=[]")...))

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -112,7 +113,7 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 func TestRandomDividedTrafficAgrees(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	n := 80
-	if testing.Short() || raceDetector {
+	if testing.Short() || racedetector.On {
 		n = 8
 	}
 	for i := range n {

@@ -67,6 +67,7 @@ workloads: [{kind: incast, receiver: h2, senders: 2, size: 2MB}]
 // and the simulation of a single flow is its test, over networks, rates, sizes,
 // verbs, either place of the engine and either model of the NIC.
 func TestSlowdownOfASingleFlow(t *testing.T) {
+	notUnderRace(t)
 	topologies := []string{
 		"topology: {kind: star, hosts: 3, host_rate: 25Gbps, host_delay: 1us}",
 		"topology: {kind: star, hosts: 3, host_rate: 100Gbps, host_delay: 300ns}",

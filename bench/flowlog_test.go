@@ -74,6 +74,7 @@ func TestFlowRecordErrors(t *testing.T) {
 // Flows that have ended leave nothing behind: four times the flows take no more
 // memory.
 func TestFinishedFlowsLeaveNothing(t *testing.T) {
+	notUnderRace(t)
 	const text = `
 duration: 10s
 topology: {kind: star, hosts: 4, host_rate: 100Gbps}

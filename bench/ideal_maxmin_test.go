@@ -62,6 +62,7 @@ func among(topology string, hosts int) shape {
 // percent, and what queues is packets that meet: some hundred microseconds after the
 // flows began, and after half of them have left.
 func TestIdealIsMaxMinFair(t *testing.T) {
+	notUnderRace(t)
 	one := func(*des.Stream) string { return "100Gbps" }
 	mixed := func(r *des.Stream) string { return []string{"25Gbps", "50Gbps", "100Gbps"}[r.IntN(3)] }
 	for _, c := range []struct {

@@ -63,6 +63,7 @@ measure: {links: [left->far, left->near]}
 // A timeout changes the path: a flow whose path has been cut goes on by another, though
 // switches know no better.
 func TestTimeoutsLeaveADeadPath(t *testing.T) {
+	notUnderRace(t)
 	const text = `
 duration: 30ms
 warmup: 500us

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -117,6 +118,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 
 // TIMELY, SIGCOMM 2015, table 1.
 func TestTimelyTable1(t *testing.T) {
+	notUnderRace(t)
 	r := run(t, load(t, "timely-table1"))
 	pfc, timely := r.Systems[0], r.Systems[1]
 	if !within(timely.ThroughputGbps, 19.4, 0.25) || !within(timely.RTTAvgUs, 61, 0.25) || !within(timely.RTTP99Us, 116, 0.25) {
@@ -132,6 +134,7 @@ func TestTimelyTable1(t *testing.T) {
 
 // Poseidon, NSDI 2023, figure 14.
 func TestPoseidonMultihop(t *testing.T) {
+	notUnderRace(t)
 	for name, fair := range map[string]float64{
 		"poseidon-multihop-2-2": 200.0 / 3, "poseidon-multihop-2-9": 20, "poseidon-multihop-9-9": 20,
 	} {
@@ -188,7 +191,7 @@ func TestPowerTCPIncast(t *testing.T) {
 // the workers that it is for.
 func notUnderRace(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if racedetector.On {
 		t.Skip("long, and on one goroutine: nothing for the race detector")
 	}
 }

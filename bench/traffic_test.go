@@ -25,6 +25,7 @@ systems: [{engine: none, name: host}, {engine: none, name: nic, override: {nic: 
 // What each workload of messages delivers is what it is defined to send, every task
 // that begins ends, and the run ends with them.
 func TestTrafficDeliversAll(t *testing.T) {
+	notUnderRace(t)
 	cases := []struct {
 		keys  string
 		tasks uint64

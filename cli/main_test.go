@@ -2,11 +2,14 @@ package cli
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -20,6 +23,12 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
+		Condition: func(condition string) (bool, error) {
+			if condition != "race" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			return racedetector.On, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},

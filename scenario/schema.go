@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
+	setting "github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
@@ -32,6 +33,7 @@ type Key struct {
 	Field    string // of the section's Type
 	In       string // the name of the type that declares it: that of Type, or of one inlined in it
 	Value    string // what it takes: "time", "whole number", "list of mappings"
+	Takes    string // of these which, in words: "1 to 64 flows"; empty where its type says it
 	Default  string // as YAML; empty if there is none
 	Required bool
 	Example  string // as YAML; empty for what has a section of its own
@@ -59,6 +61,10 @@ func EngineSchema(s cc.Scheme) Section {
 func sections(all []Section, path, kind string, v reflect.Value) []Section {
 	at := len(all)
 	all = append(all, Section{Path: path, Kind: kind, Type: v.Type()})
+	described, err := setting.Describe(v.Type())
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", path, err)) // a tag of the program's own
+	}
 	var keys []Key
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -70,7 +76,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		if tag == "" || tag == "-" || tag == ",variant" {
 			continue
 		}
-		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart")}
+		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart"), Takes: described[i].Takes}
 		inner, innerPath := v.Field(i), tree.Join(path, tag)
 		k.Value, k.Default = describe(inner)
 		if field.Tag.Get("plain") != "" {

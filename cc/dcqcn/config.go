@@ -9,32 +9,33 @@ import (
 type Config struct {
 	// G is the weight of a notification in alpha, the estimate of congestion, in (0,
 	// 1] (equation 1).
-	G float64 `yaml:"g" eg:"0.0078125"`
+	G float64 `yaml:"g" eg:"0.0078125" range:"(0,1]"`
 	// AlphaTimer is K: for each such span without a notification alpha falls
 	// (equation 2). It must exceed what lies between two notifications.
-	AlphaTimer units.Time `yaml:"alpha_timer" eg:"50us"`
+	AlphaTimer units.Time `yaml:"alpha_timer" eg:"50us" range:"[100ns,1s]"`
 	// IncreaseTimer and ByteCounter are T and B: the rate rises for each such span, and
 	// for each so many bytes sent (section 3.1).
-	IncreaseTimer units.Time `yaml:"increase_timer" eg:"300us"`
-	// ByteCounter of 0 is none: the timer alone decides, as in public simulations.
-	ByteCounter units.Bytes `yaml:"byte_counter" eg:"1MB"`
+	IncreaseTimer units.Time `yaml:"increase_timer" eg:"300us" range:"[100ns,1s]"`
+	// ByteCounter of 0 is none: the timer alone decides, as in public simulations. The
+	// bounds of both keep what is caught up with after a pause countable.
+	ByteCounter units.Bytes `yaml:"byte_counter" eg:"1MB" range:"[1KB,)" zero:"none"`
 	// FastRecovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
-	FastRecovery int `yaml:"fast_recovery" eg:"3"`
+	FastRecovery int `yaml:"fast_recovery" eg:"3" range:"[0,1000]" of:"rises"`
 	// AdditiveIncrease is R_AI, by which the target then rises (section 3.1; the value
 	// is that of the paper's fluid model and of its authors' simulator).
-	AdditiveIncrease units.Rate `yaml:"additive_increase" eg:"20Mbps"`
+	AdditiveIncrease units.Rate `yaml:"additive_increase" eg:"20Mbps" range:"(0,)"`
 	// HyperIncrease is R_HAI, by which it does when timer and byte counter have both
 	// made more than F steps (section 3.1). The paper gives no value,
 	// public simulators two to ten times R_AI.
-	HyperIncrease units.Rate `yaml:"hyper_increase" eg:"200Mbps"`
+	HyperIncrease units.Rate `yaml:"hyper_increase" eg:"200Mbps" range:"(0,)"`
 	// MinRate is the lowest rate. The paper gives none.
-	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`
+	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps" range:"(0,)" why:"a flow without one would stop for good"`
 	// CutInterval, if not 0, looks at each end of such a span from the first notification
 	// on whether one came in it, and cuts the rate then; and alpha rises or falls at each
 	// end of AlphaTimer, by whether one came in that. With 0, the paper, a notification
 	// does both at once.
-	CutInterval units.Time `yaml:"cut_interval" eg:"4us"`
+	CutInterval units.Time `yaml:"cut_interval" eg:"4us" range:"[100ns,1s]" zero:"a cut at each notification"`
 	// KeepTarget leaves the target as it is at a cut that follows another without a rise
 	// of the timer between.
 	KeepTarget bool `yaml:"keep_target" eg:"true"`
@@ -68,37 +69,8 @@ func ArtefactConfig() Config {
 	return c
 }
 
-const (
-	// maxSpan and minBytes keep what is caught up with after a pause countable.
-	maxSpan  = units.Second
-	minSpan  = 100 * units.Nanosecond
-	minBytes = units.KB
-	// maxStages is far above any use.
-	maxStages = 1000
-)
+var settings = field.Of[Config]("dcqcn")
 
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
-func (c Config) Validate() error {
-	switch {
-	case !(c.G > 0 && c.G <= 1):
-		return field.Bad("dcqcn", "g", c.G, "choose a number above 0 and up to 1, such as 0.00390625")
-	case c.AlphaTimer < minSpan || c.AlphaTimer > maxSpan:
-		return field.Bad("dcqcn", "alpha_timer", c.AlphaTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
-	case c.IncreaseTimer < minSpan || c.IncreaseTimer > maxSpan:
-		return field.Bad("dcqcn", "increase_timer", c.IncreaseTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
-	case c.ByteCounter != 0 && c.ByteCounter < minBytes:
-		return field.Bad("dcqcn", "byte_counter", c.ByteCounter, "choose %v or more, such as 10MB, or 0 for none", minBytes)
-	case c.CutInterval != 0 && (c.CutInterval < minSpan || c.CutInterval > maxSpan):
-		return field.Bad("dcqcn", "cut_interval", c.CutInterval, "choose %v to %v, such as 4us, or 0 for a cut at each notification", minSpan, maxSpan)
-	case c.FastRecovery < 0 || c.FastRecovery > maxStages:
-		return field.Bad("dcqcn", "fast_recovery", c.FastRecovery, "choose 0 to %d rises, such as 5", maxStages)
-	case c.AdditiveIncrease <= 0:
-		return field.Bad("dcqcn", "additive_increase", c.AdditiveIncrease, "choose a positive rate, such as 40Mbps")
-	case c.HyperIncrease <= 0:
-		return field.Bad("dcqcn", "hyper_increase", c.HyperIncrease, "choose a positive rate, such as 400Mbps")
-	case c.MinRate <= 0:
-		return field.Bad("dcqcn", "min_rate", c.MinRate, "choose a positive rate; a flow without one would stop for good")
-	}
-	return nil
-}
+func (c Config) Validate() error { return settings.Check(&c) }

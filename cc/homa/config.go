@@ -15,24 +15,24 @@ type Config struct {
 	// ahead of each flow that it grants to (section 3.2). Zero is the line rate
 	// times the base RTT. It is rounded up to whole packets. Where hosts have
 	// different line rates it has to be set.
-	RTTBytes units.Bytes `yaml:"rtt_bytes" eg:"60KB"`
+	RTTBytes units.Bytes `yaml:"rtt_bytes" eg:"60KB" range:"(0,1GiB]" zero:"the line rate times the base RTT"`
 	// Overcommit is the degree of overcommitment: how many flows a receiver grants
-	// to at one time (section 3.5).
-	Overcommit int `yaml:"overcommit" eg:"1"`
+	// to at one time (section 3.5), up to 64, which bounds what a packet costs.
+	Overcommit int `yaml:"overcommit" eg:"1" range:"[1,64]" of:"flows"`
 	// UnscheduledClasses and ScheduledClasses are how many of the fabric's
 	// priorities carry unscheduled and granted packets; the former are the more
 	// urgent (section 3.4).
-	UnscheduledClasses int `yaml:"unscheduled_classes" eg:"4"`
-	ScheduledClasses   int `yaml:"scheduled_classes" eg:"4"`
+	UnscheduledClasses int `yaml:"unscheduled_classes" eg:"4" range:"[1,7]"`
+	ScheduledClasses   int `yaml:"scheduled_classes" eg:"4" range:"[1,7]"`
 	// UnscheduledCutoff is the largest message whose unscheduled packets are not
 	// in the least urgent of the unscheduled classes. Zero is RTTBytes.
-	UnscheduledCutoff units.Bytes `yaml:"unscheduled_cutoff" eg:"10KB"`
+	UnscheduledCutoff units.Bytes `yaml:"unscheduled_cutoff" eg:"10KB" range:"(0,)" zero:"rtt_bytes"`
 	// CutoffStep is by which factor the largest message of a class exceeds that
 	// of the next more urgent one, where there are more than two, above 1.
-	CutoffStep float64 `yaml:"cutoff_step" eg:"10"`
+	CutoffStep float64 `yaml:"cutoff_step" eg:"10" range:"(1,1e9]"`
 	// Resend is for how long a flow may be silent before its grant is sent again
 	// and stops to count.
-	Resend units.Time `yaml:"resend" eg:"500us"`
+	Resend units.Time `yaml:"resend" eg:"500us" range:"(0,1000s]"`
 }
 
 // classes bounds the priorities in use: a fabric has eight.
@@ -50,30 +50,19 @@ func DefaultConfig() Config {
 	}
 }
 
+var settings = field.Of[Config]("homa")
+
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
 func (c Config) Validate() error {
-	switch {
-	case c.RTTBytes < 0 || c.RTTBytes > units.GiB:
-		return field.Bad("homa", "rtt_bytes", c.RTTBytes, "choose up to 1GiB, or 0 for the line rate times the base RTT")
-	case c.Overcommit < 1 || c.Overcommit > maxOvercommit:
-		return field.Bad("homa", "overcommit", c.Overcommit, "choose 1 to %d flows", maxOvercommit)
-	case c.UnscheduledClasses < 1 || c.UnscheduledClasses >= classes:
-		return field.Bad("homa", "unscheduled_classes", c.UnscheduledClasses, "choose 1 to %d", classes-1)
-	case c.ScheduledClasses < 1 || c.UnscheduledClasses+c.ScheduledClasses > classes:
+	if err := settings.Check(&c); err != nil {
+		return err
+	}
+	if c.UnscheduledClasses+c.ScheduledClasses > classes {
 		return field.Bad("homa", "scheduled_classes", c.ScheduledClasses, "choose 1 to %d, which with unscheduled_classes make %d", classes-c.UnscheduledClasses, classes)
-	case c.UnscheduledCutoff < 0:
-		return field.Bad("homa", "unscheduled_cutoff", c.UnscheduledCutoff, "choose a size, or 0 for rtt_bytes")
-	case !(c.CutoffStep > 1 && c.CutoffStep <= 1e9):
-		return field.Bad("homa", "cutoff_step", c.CutoffStep, "choose a factor above 1, such as 4")
-	case c.Resend <= 0 || c.Resend > 1000*units.Second:
-		return field.Bad("homa", "resend", c.Resend, "choose a span above 0, such as 1ms")
 	}
 	return nil
 }
-
-// maxOvercommit keeps what a packet costs bounded.
-const maxOvercommit = 64
 
 // rttBytes is RTTBytes in whole packets.
 func (c Config) rttBytes(env cc.Env) units.Bytes {

@@ -13,28 +13,28 @@ import (
 type Config struct {
 	// Alpha is the share of the port's rate that is given out, in (0, 1]: the rest
 	// is for what a slot's measurement misses (section 4.1).
-	Alpha float64 `yaml:"alpha" eg:"0.95"`
+	Alpha float64 `yaml:"alpha" eg:"0.95" range:"(0,1]"`
 	// Beta is the weight of the past in a flow's measured throughput, in [0, 1)
 	// (section 4.3).
-	Beta float64 `yaml:"beta" eg:"0.5"`
+	Beta float64 `yaml:"beta" eg:"0.5" range:"[0,1)"`
 	// Gamma1 and Gamma2 are the shares of a flow's expected throughput that it may
 	// miss before its window grows no more, and before it shrinks, from 0 to 1
 	// (section 4.3).
-	Gamma1 float64 `yaml:"gamma1" eg:"0.05"`
-	Gamma2 float64 `yaml:"gamma2" eg:"0.4"`
+	Gamma1 float64 `yaml:"gamma1" eg:"0.05" range:"[0,1]"`
+	Gamma2 float64 `yaml:"gamma2" eg:"0.4" range:"[0,1]" least:"gamma1"`
 	// Rounds is for how many round trips in a row a flow misses more than Gamma2
 	// before its window shrinks (section 4.3).
-	Rounds int `yaml:"rounds" eg:"2"`
+	Rounds int `yaml:"rounds" eg:"2" range:"[1,100]" of:"round trips"`
 	// FairShare is the share of the port's rate below which what is available
 	// makes windows above the average shrink, in [0, 1); 0 turns that off
 	// (section 4.4; public implementations have no such part).
-	FairShare float64 `yaml:"fair_share" eg:"0.1"`
+	FairShare float64 `yaml:"fair_share" eg:"0.1" range:"[0,1)"`
 	// MinWindow is the least receive window and the first, in packets, from 1
 	// (section 4.3).
-	MinWindow float64 `yaml:"min_window" eg:"1"`
+	MinWindow float64 `yaml:"min_window" eg:"1" range:"[1,1e6]" of:"packets"`
 	// InitialCwnd is a sender's first congestion window, in packets; 0 is RFC
 	// 3390's: 4380 bytes, but two to four packets.
-	InitialCwnd float64 `yaml:"initial_cwnd" eg:"10"`
+	InitialCwnd float64 `yaml:"initial_cwnd" eg:"10" range:"[1,1e9]" of:"packets" zero:"two to four"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/ictcp.md gives the source
@@ -43,27 +43,11 @@ func DefaultConfig() Config {
 	return Config{Alpha: 0.9, Beta: 0.75, Gamma1: 0.1, Gamma2: 0.5, Rounds: 3, FairShare: 0.2, MinWindow: 2}
 }
 
+var settings = field.Of[Config]("ictcp")
+
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
-func (c Config) Validate() error {
-	switch {
-	case !(c.Alpha > 0 && c.Alpha <= 1):
-		return field.Bad("ictcp", "alpha", c.Alpha, "choose a share above 0 and up to 1, such as 0.9")
-	case !(c.Beta >= 0 && c.Beta < 1):
-		return field.Bad("ictcp", "beta", c.Beta, "choose a weight from 0 to below 1, such as 0.75")
-	case !(c.Gamma1 >= 0 && c.Gamma1 <= 1):
-		return field.Bad("ictcp", "gamma1", c.Gamma1, "choose a share from 0 to 1, such as 0.1")
-	case !(c.Gamma2 >= c.Gamma1 && c.Gamma2 <= 1):
-		return field.Bad("ictcp", "gamma2", c.Gamma2, "choose gamma1, %v, to 1, such as 0.5", c.Gamma1)
-	case c.Rounds < 1 || c.Rounds > 100:
-		return field.Bad("ictcp", "rounds", c.Rounds, "choose 1 to 100 round trips, such as 3")
-	case !(c.FairShare >= 0 && c.FairShare < 1):
-		return field.Bad("ictcp", "fair_share", c.FairShare, "choose a share from 0 to below 1, such as 0.2")
-	case !(c.MinWindow >= 1 && c.MinWindow <= maxPackets):
-		return field.Bad("ictcp", "min_window", c.MinWindow, "choose 1 or more packets, such as 2")
-	}
-	return c.law().Validate("ictcp")
-}
+func (c Config) Validate() error { return settings.Check(&c) }
 
 // maxPackets bounds windows, to keep them in bytes far from the end of their range.
 const maxPackets = 1e6

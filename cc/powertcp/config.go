@@ -9,28 +9,28 @@ import (
 type Config struct {
 	// Gamma is the weight of a new window in the moving average, in (0, 1]
 	// (section 3.3).
-	Gamma float64 `yaml:"gamma" eg:"0.8"`
+	Gamma float64 `yaml:"gamma" eg:"0.8" range:"(0,1]"`
 	// Flows is N, the expected number of flows that share the host's NIC
 	// (section 3.3): the additive increase is beta = HostBw tau / N. The
 	// paper gives no value.
-	Flows float64 `yaml:"flows" eg:"16"`
+	Flows float64 `yaml:"flows" eg:"16" range:"[1,1e9]" of:"flows"`
 	// Remember is how often in a round trip the window is remembered, so that
 	// the window when the acknowledged segment was sent is known to within
 	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
 	// section 3.3 remembers once.
-	Remember int `yaml:"remember" eg:"8"`
+	Remember int `yaml:"remember" eg:"8" range:"[1,8]"`
 	// MinCurrent is a floor under a hop's current, as a share of its rate, in
 	// [0, 1). The paper has none (0); its simulator has one half.
-	MinCurrent float64 `yaml:"min_current" eg:"0"`
+	MinCurrent float64 `yaml:"min_current" eg:"0" range:"[0,1)"`
 	// Eta is the utilisation aimed at, in (0, 1]: the power is divided by it. The
 	// paper has none (1).
-	Eta float64 `yaml:"eta" eg:"0.95"`
+	Eta float64 `yaml:"eta" eg:"0.95" range:"(0,1]"`
 	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
-	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
+	BaseRTT units.Time `yaml:"base_rtt" eg:"12us" range:"(0,)" zero:"the environment's"`
 	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
 	// The paper gives no bound.
-	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
+	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB" range:"(0,)" zero:"the bandwidth-delay product"`
 	// OncePerRTT sets the window with the first acknowledgement of what was sent
 	// after it was last set, and not with each: the limit under which section 5
 	// compares it with reTCP. Power is measured with each all the same.
@@ -53,24 +53,8 @@ func ArtefactConfig() Config {
 	return Config{Gamma: 0.9, Flows: 25_000.0 / 150, Remember: 1, MinCurrent: 0.5, Eta: 0.95, FromRound: true}
 }
 
+var settings = field.Of[Config]("powertcp")
+
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
-func (c Config) Validate() error {
-	switch {
-	case !(c.Gamma > 0 && c.Gamma <= 1):
-		return field.Bad("powertcp", "gamma", c.Gamma, "choose a number above 0 and up to 1, such as 0.9")
-	case !(c.Flows >= 1 && c.Flows <= 1e9):
-		return field.Bad("powertcp", "flows", c.Flows, "choose the number of flows expected to share the NIC, from 1 to 1e9")
-	case c.Remember < 1 || c.Remember > maxRemember:
-		return field.Bad("powertcp", "remember", c.Remember, "choose from 1 (the paper's once a round trip) to %d", maxRemember)
-	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
-		return field.Bad("powertcp", "min_current", c.MinCurrent, "choose a share from 0 (the paper's, no floor) up to but not 1")
-	case !(c.Eta > 0 && c.Eta <= 1):
-		return field.Bad("powertcp", "eta", c.Eta, "choose a share above 0 and up to 1 (the paper's)")
-	case c.BaseRTT < 0:
-		return field.Bad("powertcp", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
-	case c.MaxWindow < 0:
-		return field.Bad("powertcp", "max_window", c.MaxWindow, "choose a positive size, or 0 for the bandwidth-delay product")
-	}
-	return nil
-}
+func (c Config) Validate() error { return settings.Check(&c) }

@@ -147,35 +147,6 @@ static int read_value(const struct sl_node *n, enum sl_type type, void *to)
 
 /* ---- the engine */
 
-static void defaults(enum sluice_engine_kind kind, union sl_engine_config *c)
-{
-	switch (kind) {
-	case SLUICE_ENGINE_TIMELY:
-		c->timely = sluice_timely_default_config();
-		break;
-	case SLUICE_ENGINE_SWIFT:
-		c->swift = sluice_swift_default_config();
-		break;
-	case SLUICE_ENGINE_DCQCN:
-		c->dcqcn = sluice_dcqcn_default_config();
-		break;
-	case SLUICE_ENGINE_DCTCP:
-		c->dctcp = sluice_dctcp_default_config();
-		break;
-	case SLUICE_ENGINE_RETCP:
-		c->retcp = sluice_retcp_default_config();
-		break;
-	case SLUICE_ENGINE_FAST:
-		c->fast = sluice_fast_default_config();
-		break;
-	case SLUICE_ENGINE_THETA_POWERTCP:
-		c->theta_powertcp = sluice_theta_powertcp_default_config();
-		break;
-	default:
-		break;
-	}
-}
-
 int sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, struct sluice_env env, bool *some)
 {
 	*some = *s->cc || s->rate > 0;
@@ -187,31 +158,7 @@ int sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, stru
 	int r = sl_check_env(s->kind, &s->config, &env);
 	if (r)
 		return r;
-	switch (s->kind) {
-	case SLUICE_ENGINE_TIMELY:
-		sluice_engine_start_timely(e, s->config.timely, env);
-		break;
-	case SLUICE_ENGINE_SWIFT:
-		sluice_engine_start_swift(e, s->config.swift, env);
-		break;
-	case SLUICE_ENGINE_DCQCN:
-		sluice_engine_start_dcqcn(e, s->config.dcqcn, env);
-		break;
-	case SLUICE_ENGINE_DCTCP:
-		sluice_engine_start_dctcp(e, s->config.dctcp, env);
-		break;
-	case SLUICE_ENGINE_RETCP:
-		sluice_engine_start_retcp(e, s->config.retcp, env);
-		break;
-	case SLUICE_ENGINE_FAST:
-		sluice_engine_start_fast(e, s->config.fast, env);
-		break;
-	case SLUICE_ENGINE_THETA_POWERTCP:
-		sluice_engine_start_theta_powertcp(e, s->config.theta_powertcp, env);
-		break;
-	default:
-		sluice_engine_start_none(e, env);
-	}
+	scheme_of(s->cc)->start(e, &s->config, env);
 	return 0;
 }
 
@@ -231,7 +178,8 @@ static int read_engine(struct sl_settings *s, const char *name, const struct sl_
 		return sl_fail(EINVAL, "engine %s %s", name, scheme->refused);
 	snprintf(s->cc, sizeof(s->cc), "%s", name);
 	s->kind = scheme->kind;
-	defaults(s->kind, &s->config);
+	if (scheme->defaults)
+		scheme->defaults(&s->config);
 	for (const struct sl_node *n = config ? config->first : NULL; n; n = n->next) {
 		size_t i = 0;
 		while (i < scheme->n_keys && strcmp(scheme->keys[i].name, n->key))
@@ -244,7 +192,7 @@ static int read_engine(struct sl_settings *s, const char *name, const struct sl_
 			return sl_fail(EINVAL, "cc_config of %s: %s", name, why);
 		}
 	}
-	return sl_check(name, s->kind, &s->config);
+	return sl_check(scheme, &s->config);
 }
 
 bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)

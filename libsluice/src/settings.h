@@ -8,17 +8,8 @@
 #include <stdint.h>
 
 #include "../internal/ccore/src/sluice_core.h"
+#include "keys.h"
 #include "sluice.h"
-
-union sl_engine_config {
-	struct sluice_dcqcn_config dcqcn;
-	struct sluice_dctcp_config dctcp;
-	struct sluice_fast_config fast;
-	struct sluice_retcp_config retcp;
-	struct sluice_swift_config swift;
-	struct sluice_theta_powertcp_config theta_powertcp;
-	struct sluice_timely_config timely;
-};
 
 /* Times are picoseconds, rates bits per second. Defaults are resolved. */
 struct sl_settings {
@@ -60,6 +51,11 @@ struct sl_key {
 	const char *name;
 	enum sl_type type;
 	uint16_t offset;
+	bool zero;        /* 0 is taken beside the range */
+	uint8_t floor;    /* the key that it is no less than unless it is such a 0: its place from 1; 0 for none */
+	const char *want; /* what it has to be; NULL if it is anything */
+	double low, high; /* of SL_FLOAT */
+	int64_t least, most; /* of others */
 };
 
 struct sl_scheme {
@@ -69,6 +65,8 @@ struct sl_scheme {
 	const char *lacks;   /* what it requires and no device reports; NULL for nothing */
 	const struct sl_key *keys;
 	size_t n_keys;
+	void (*defaults)(union sl_engine_config *); /* NULL if there are no keys */
+	void (*start)(struct sluice_engine *, const union sl_engine_config *, struct sluice_env);
 };
 
 extern const struct sl_scheme sl_known_schemes[];
@@ -76,7 +74,7 @@ extern const size_t sl_known_schemes_n;
 
 /* ---- check.c: 0, or EINVAL with words, as the engine's Validate has it */
 
-int sl_check(const char *name, enum sluice_engine_kind, const union sl_engine_config *);
+int sl_check(const struct sl_scheme *, const union sl_engine_config *);
 /* What depends on the port, too. */
 int sl_check_env(enum sluice_engine_kind, const union sl_engine_config *, const struct sluice_env *);
 

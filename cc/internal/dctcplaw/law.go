@@ -11,7 +11,6 @@ package dctcplaw
 import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/internal/detmath"
-	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -26,22 +25,6 @@ type Params struct {
 
 // MaxPackets bounds the windows that can be configured.
 const MaxPackets = 1e9
-
-// Validate reports the first parameter out of its range, by the name that it has in
-// the scenarios of the engine so called.
-func (p Params) Validate(engine string) error {
-	switch {
-	case !(p.G > 0 && p.G <= 1):
-		return field.Bad(engine, "g", p.G, "choose a number above 0 and up to 1, such as 0.0625")
-	case !(p.InitialAlpha >= 0 && p.InitialAlpha <= 1):
-		return field.Bad(engine, "initial_alpha", p.InitialAlpha, "choose a share from 0 to 1, such as 1")
-	case p.InitialCwnd != 0 && !(p.InitialCwnd >= 1 && p.InitialCwnd <= MaxPackets):
-		return field.Bad(engine, "initial_cwnd", p.InitialCwnd, "choose 1 or more packets, such as 10, or 0 for two to four")
-	case !(p.MinCwnd >= 1 && p.MinCwnd <= MaxPackets):
-		return field.Bad(engine, "min_cwnd", p.MinCwnd, "choose 1 or more packets, such as 2")
-	}
-	return nil
-}
 
 // Window is the window of one flow.
 type Window struct {

@@ -157,7 +157,14 @@ func (g *generator) table(s *scenario.Section, docs comments) error {
 		case k.Default == "":
 			def = ""
 		}
-		fmt.Fprintf(&g.b, "| `%s` | %s | %s | %s |\n", k.Name, k.Value, def, strings.ReplaceAll(text, "|", "\\|"))
+		value := k.Value
+		switch {
+		case strings.HasPrefix(k.Takes, "a "):
+			value = k.Takes
+		case k.Takes != "":
+			value += ", " + k.Takes
+		}
+		fmt.Fprintf(&g.b, "| `%s` | %s | %s | %s |\n", k.Name, value, def, strings.ReplaceAll(text, "|", "\\|"))
 	}
 	g.b.WriteString("\n")
 	if text := example(s); text != "" {

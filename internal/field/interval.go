@@ -1,0 +1,139 @@
+package field
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Interval is the range of a number, as a tag writes it: "(0,1]", "[1,)", "[100ns,1s]". A
+// round bracket leaves its end out, a missing end is no bound.
+type Interval struct {
+	Low, High         any // of the field's type; nil for no bound
+	OpenLow, OpenHigh bool
+}
+
+// parseInterval reads an interval of values of type t.
+func parseInterval(text string, t reflect.Type) (Interval, error) {
+	low, high, ok := strings.Cut(text, ",")
+	if !ok || len(low) == 0 || len(high) == 0 || !strings.ContainsAny(low[:1], "[(") || !strings.ContainsAny(high[len(high)-1:], "])") {
+		return Interval{}, fmt.Errorf("range %q: expected two ends in brackets, such as (0,1]", text)
+	}
+	i := Interval{OpenLow: low[0] == '(', OpenHigh: high[len(high)-1] == ')'}
+	var err error
+	if low = low[1:]; low != "" {
+		i.Low, err = parseEnd(low, t)
+	}
+	if high = high[:len(high)-1]; high != "" && err == nil {
+		i.High, err = parseEnd(high, t)
+	}
+	if err != nil {
+		return Interval{}, fmt.Errorf("range %q: %w", text, err)
+	}
+	return i, nil
+}
+
+func parseEnd(text string, t reflect.Type) (any, error) {
+	v := reflect.New(t)
+	if u, ok := v.Interface().(encoding.TextUnmarshaler); ok {
+		if err := u.UnmarshalText([]byte(text)); err != nil {
+			return nil, err
+		}
+		return v.Elem().Interface(), nil
+	}
+	var err error
+	switch e := v.Elem(); {
+	case e.CanInt():
+		var n int64
+		n, err = strconv.ParseInt(text, 10, 64)
+		e.SetInt(n)
+	case e.CanFloat():
+		var f float64
+		f, err = strconv.ParseFloat(text, 64)
+		e.SetFloat(f)
+	default:
+		err = fmt.Errorf("%v has no range", t)
+	}
+	return v.Elem().Interface(), err
+}
+
+// holds reports whether v lies within. Not a number lies nowhere.
+func (i Interval) holds(v reflect.Value) bool {
+	if v.CanFloat() && math.IsNaN(v.Float()) {
+		return false
+	}
+	if i.Low != nil {
+		if c := compare(v, reflect.ValueOf(i.Low)); c < 0 || c == 0 && i.OpenLow {
+			return false
+		}
+	}
+	if i.High != nil {
+		if c := compare(v, reflect.ValueOf(i.High)); c > 0 || c == 0 && i.OpenHigh {
+			return false
+		}
+	}
+	return true
+}
+
+// compare compares two numbers of one type.
+func compare(a, b reflect.Value) int {
+	var less, more bool
+	if a.CanFloat() {
+		less, more = a.Float() < b.Float(), a.Float() > b.Float()
+	} else {
+		less, more = a.Int() < b.Int(), a.Int() > b.Int()
+	}
+	switch {
+	case less:
+		return -1
+	case more:
+		return 1
+	}
+	return 0
+}
+
+// words says what an interval takes; what is one such value ("a span"), of what it counts
+// ("packets"), empty if nothing.
+func (i Interval) words(what, of string) string {
+	zero := i.Low != nil && reflect.ValueOf(i.Low).IsZero()
+	counted := ""
+	if of != "" {
+		what, counted = "a number of "+of, " "+of
+	}
+	_, noun, _ := strings.Cut(what, " ")
+	low, high := end(i.Low), end(i.High)
+	switch {
+	case i.Low == nil && i.High == nil:
+		return what
+	case i.Low == nil && i.OpenHigh:
+		return fmt.Sprintf("%s below %s", what, high)
+	case i.Low == nil:
+		return fmt.Sprintf("%s up to %s", what, high)
+	case i.High == nil && zero && i.OpenLow:
+		return "a positive " + noun
+	case i.High == nil && i.OpenLow:
+		return fmt.Sprintf("%s above %s", what, low)
+	case i.High == nil:
+		return fmt.Sprintf("%s or more%s", low, counted)
+	case i.OpenLow && i.OpenHigh:
+		return fmt.Sprintf("%s above %s and below %s", what, low, high)
+	case i.OpenLow && zero && noun != "number":
+		return fmt.Sprintf("a positive %s up to %s", noun, high)
+	case i.OpenLow:
+		return fmt.Sprintf("%s above %s and up to %s", what, low, high)
+	case i.OpenHigh:
+		return fmt.Sprintf("%s from %s to below %s", what, low, high)
+	}
+	return fmt.Sprintf("%s to %s%s", low, high, counted)
+}
+
+// end is an end in words: 1e9, and not 1e+09.
+func end(v any) string {
+	if f, ok := v.(float64); ok {
+		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "e+0", "e", 1)
+	}
+	return fmt.Sprint(v)
+}
