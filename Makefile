@@ -61,9 +61,13 @@ run: command ## run the main job on the built-in model: tables on screen, plots 
 
 build: command $(if $(CC_PATH),libsluice-virtual) $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C libraries where a C compiler and libibverbs are
 
-# Builds of packages set these: STAMP is what the linker writes into internal/version.
-STAMP ?=
+# STAMP is what the linker writes into internal/version. Go itself leaves the commit out in
+# worktrees of git, and with GOFLAGS=-buildvcs=false. Builds of packages set both.
+STAMP ?= $(call stamp,$(shell deploy/commit.sh))
 GOBUILDFLAGS ?=
+at := github.com/sluice-rdma/sluice/internal/version
+# $(call stamp,COMMIT TIME MODIFIED)
+stamp = $(if $1,-X $(at).commit=$(word 1,$1) -X $(at).time=$(word 2,$1) -X $(at).modified=$(word 3,$1))
 
 command: need-go
 	@mkdir -p $(BIN)
@@ -76,7 +80,7 @@ LIB ?= $(BIN)/lib
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
-LIBSLUICE_VERSION := 0.1
+LIBSLUICE_VERSION := 0.1.0
 # The data path is many short functions, of which gcc by itself takes too few into their callers.
 INLINING := -finline-functions -finline-limit=400
 LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 $(INLINING) -Wall -Wextra
