@@ -212,7 +212,7 @@ bench-sim: need-go ## measure the simulator on the standard speed workloads (doc
 	@$(GO) build -o $(BIN)/benchsim ./tools/benchsim
 	@$(BIN)/benchsim $(SIMFLAGS)
 
-bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
+bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/host-ebpf.md)
 	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
 
 bench-pacing: need-go ## how well paced segments keep their times, beside loops that spin and sleep (docs/perf.md)

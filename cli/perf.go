@@ -59,7 +59,7 @@ type endFlags struct{ dev, peer, stamps string }
 func (f *endFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.dev, "ib-dev", "d", "", "`DEVICE` to use, as sluice devices lists them (default sim:lab/h0)")
 	cmd.Flags().StringVar(&f.peer, "peer", "", "the other end's `DEVICE`: both ends run in this process (default, of sim: devices only, the network's h1 or h0)")
-	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/timestamps.md)")
+	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/host-ebpf.md)")
 }
 
 // pacingFlags say what paces requests.
