@@ -228,11 +228,11 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
-validate-nic: need-go ## hold the NIC model against published measurements; writes docs/nic-validation.md
-	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-validation.md -first bench/internal/nicvalidate/blindfirst.yaml $(VALIDATEFLAGS)
+validate-nic: need-go ## hold the NIC model against published measurements; writes its part of docs/nic-figures.md
+	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-figures.md -first bench/internal/nicvalidate/blindfirst.yaml $(VALIDATEFLAGS)
 
-compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
-	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md
+compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes its part of docs/nic-figures.md
+	$(GO) run ./bench/internal/comparenic -o docs/nic-figures.md
 
 # For example make mutants MUTANTS='auto -sample 50 ./roce/rc' (docs/mutants.md).
 MUTANTS ?= plant

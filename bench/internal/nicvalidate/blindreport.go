@@ -70,7 +70,7 @@ const farOff = 0.5
 // blindSummary writes what the rows came to, first and now.
 func blindSummary(b *strings.Builder, results []Result) {
 	b.WriteString(`
-### Blind rows
+#### Blind rows
 
 The first figure of a row stands, and the medians of the class are of those; beside it is what the model says now, which changes only for
 reasons of its own. Rows that were far off are looked at first, and so leave the class: what is still blind is no fair sample of all that ever were. All PCIe rows but one are of the device that the older ones are of, in other hosts: they say little of another device.
@@ -187,7 +187,7 @@ func over(errs []float64) (n int) {
 
 // blindMarkdown writes the rows: what they came to first, and now.
 func blindMarkdown(b *strings.Builder, results []Result, known []deviations.Deviation) {
-	b.WriteString("\n## Blind, or once blind\n\n| row | what | preset | published | first | error | now | error | |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n### Blind, or once blind\n\n| row | what | preset | published | first | error | now | error | |\n|---|---|---|---|---|---|---|---|---|\n")
 	first, was := firstFigures(results), First()
 	for i := range results {
 		r := &results[i]
