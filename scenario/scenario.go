@@ -184,8 +184,7 @@ type Circuits struct {
 	// How long before it is up a circuit is announced: the prebuffering of reTCP.
 	Ahead units.Time `yaml:"ahead" eg:"600us"`
 	// How long before its circuit is up a queue stops draining into the packet
-	// network, so that no packet overtakes those that are on their way there; at most
-	// a night.
+	// network, so that no packet overtakes an earlier one there; at most a night.
 	Guard units.Time `yaml:"guard" eg:"5us"`
 }
 
@@ -283,10 +282,10 @@ type NIC struct {
 	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for
 	// comparison with other simulators. No unit.
 	MTU units.Bytes `yaml:"mtu" eg:"4096" plain:"yes"`
-	// The receiver acknowledges each message's last packet and every so many
-	// in between. Where the engine runs in the NIC, 1 gives it all there is to
-	// know; of an engine's window some packet asks for an acknowledgement in any
-	// case.
+	// Packets for each acknowledgement; a message's last packet is always
+	// acknowledged. Where the engine runs in the NIC, 1 gives it all there is to
+	// know. At least one packet of an engine's window asks for an
+	// acknowledgement.
 	AckEvery int `yaml:"ack_every" eg:"4"`
 	// Priority of data packets, 0 to 7; 7 is the most urgent.
 	Priority int `yaml:"priority" eg:"3"`

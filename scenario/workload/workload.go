@@ -96,14 +96,14 @@ type FlowSpec struct {
 	Stop units.Time `yaml:"stop" apart:"500us"`
 	// Its label; the default is the workload's.
 	Label string `yaml:"label" eg:"victim"`
-	// So many flows between the same hosts.
+	// The number of flows between the same two hosts.
 	Connections int `yaml:"connections" eg:"4"`
-	// So many flows (each with its connections), which differ by the steps
+	// The number of flows (each with its connections), which differ by the steps
 	// below; 0 is no flow.
 	Count int `yaml:"count" eg:"4"`
-	// Flow i leaves the host that comes i times so many after `src`.
+	// Flow i leaves the host i times this number after `src`.
 	SrcStep int `yaml:"src_step" eg:"1"`
-	// Flow i goes to the host that comes i times so many after `dst`.
+	// Flow i goes to the host i times this number after `dst`.
 	DstStep int `yaml:"dst_step" eg:"2"`
 	// Flow i starts i times this later.
 	StartStep units.Time `yaml:"start_step" eg:"1ms"`
@@ -133,9 +133,9 @@ type Poisson struct {
 	To string `yaml:"to" eg:"other-rack"`
 	// Most flows that start; 0 is no bound.
 	Flows int `yaml:"flows" eg:"1000"`
-	// How many send at once: at exponential intervals so many random others, or hosts
-	// of other racks, each start a flow to a host, to every host equally often. 0 is
-	// no incast.
+	// The number of senders of an incast: at exponential intervals this many random
+	// others, or hosts of other racks, each start a flow to a host, to every host
+	// equally often. 0 is no incast.
 	FanIn int `yaml:"fan_in" apart:"8"`
 }
 
