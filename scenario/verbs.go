@@ -7,9 +7,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Verbs is how the applications on the hosts use their queue pairs: what perftest has
-// options for, by the names of those. All hosts and workloads are alike. Reduced NICs
-// have none of it.
+// Verbs sets how the applications on the hosts use their queue pairs, by the names of
+// perftest's options. All hosts and workloads are alike. Reduced NICs have none of it.
 type Verbs struct {
 	// Requests that are posted together, with one doorbell. Flows post when that
 	// number fits, or the rest of them; workloads that keep connections post what

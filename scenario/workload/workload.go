@@ -24,8 +24,8 @@ type Workload struct {
 	Priority *int `yaml:"priority" eg:"5"`
 	// The function of both ends' NICs to which its queue pairs belong, by its place in `nic.with.functions`.
 	Function int `yaml:"function" eg:"0"`
-	// A flow's messages have send times, so far apart: the NIC lets each leave no earlier, counted from the flow's start. 0 is no
-	// send times. The NIC has to schedule by time (`nic.with.send_time`).
+	// Time between the send times of a flow's messages, from the flow's start on: the NIC
+	// lets no message leave before its send time. 0 is no send times. The NIC has to schedule by time (`nic.with.send_time`).
 	Every units.Time `yaml:"every" eg:"5us"`
 	// Size of the messages that make up a flow; the last one may be smaller. 0 is
 	// one message a flow, and 1MiB for flows without end.
@@ -58,7 +58,7 @@ type Incast struct {
 	Connections int `yaml:"connections" eg:"4"`
 	// Bytes of each flow, or `unlimited`.
 	Size FlowSize `yaml:"size" eg:"unlimited" apart:"32KB" req:"yes"`
-	// How often they do: rounds, whose flows are others each time.
+	// Rounds; each has flows of its own.
 	Rounds int `yaml:"rounds" apart:"50"`
 	// With more rounds than one: time from the start of a round to that of the next.
 	Period units.Time `yaml:"period" apart:"1ms"`
