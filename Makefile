@@ -61,9 +61,13 @@ run: command ## run the main job on the built-in model: tables on screen, plots 
 
 build: command $(if $(CC_PATH),libsluice-virtual) $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C libraries where a C compiler and libibverbs are
 
-# Builds of packages set these: STAMP is what the linker writes into internal/version.
-STAMP ?=
+# STAMP is what the linker writes into internal/version. Go itself leaves the commit out in
+# worktrees of git, and with GOFLAGS=-buildvcs=false. Builds of packages set both.
+STAMP ?= $(call stamp,$(shell deploy/commit.sh))
 GOBUILDFLAGS ?=
+at := github.com/sluice-rdma/sluice/internal/version
+# $(call stamp,COMMIT TIME MODIFIED)
+stamp = $(if $1,-X $(at).commit=$(word 1,$1) -X $(at).time=$(word 2,$1) -X $(at).modified=$(word 3,$1))
 
 command: need-go
 	@mkdir -p $(BIN)
@@ -76,7 +80,7 @@ LIB ?= $(BIN)/lib
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
-LIBSLUICE_VERSION := 0.1
+LIBSLUICE_VERSION := 0.1.0
 # The data path is many short functions, of which gcc by itself takes too few into their callers.
 INLINING := -finline-functions -finline-limit=400
 LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 $(INLINING) -Wall -Wextra
@@ -209,7 +213,7 @@ bench-sim: need-go ## measure the simulator on the standard speed workloads (doc
 	@$(GO) build -o $(BIN)/benchsim ./tools/benchsim
 	@$(BIN)/benchsim $(SIMFLAGS)
 
-bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
+bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/host-ebpf.md)
 	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
 
 bench-pacing: need-go ## how well paced segments keep their times, beside loops that spin and sleep (docs/perf.md)
@@ -225,11 +229,11 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
-validate-nic: need-go ## hold the NIC model against published measurements; writes docs/nic-validation.md
-	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-validation.md -first bench/internal/nicvalidate/blindfirst.yaml $(VALIDATEFLAGS)
+validate-nic: need-go ## hold the NIC model against published measurements; writes its part of docs/nic-figures.md
+	$(GO) run ./bench/internal/nicvalidate/internal/write -o docs/nic-figures.md -first bench/internal/nicvalidate/blindfirst.yaml $(VALIDATEFLAGS)
 
-compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
-	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md
+compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes its part of docs/nic-figures.md
+	$(GO) run ./bench/internal/comparenic -o docs/nic-figures.md
 
 # For example make mutants MUTANTS='auto -sample 50 ./roce/rc' (docs/mutants.md).
 MUTANTS ?= plant

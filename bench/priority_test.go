@@ -90,7 +90,7 @@ workloads:
 	}
 }
 
-// Watchdog trips and drops, and early incast notices, are in the figures of system
+// Watchdog trips and drops, and explicit incast notifications, are in the figures of system
 // and link, and in the table only where there are some.
 func TestWatchdogAndNotices(t *testing.T) {
 	const text = `

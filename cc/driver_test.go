@@ -239,7 +239,7 @@ func TestSchemeLacks(t *testing.T) {
 		{Scheme{Telemetry: telemetry.PerHop, ECN: true, EIN: true}, func(*Signals) {}, ""},
 		{Scheme{Telemetry: telemetry.PerHop}, func(s *Signals) { s.Path = false }, "per-hop telemetry"},
 		{Scheme{Telemetry: telemetry.MaxDelay}, func(s *Signals) { s.MaxDelay = false }, "max-delay telemetry"},
-		{Scheme{EIN: true}, func(s *Signals) { s.EIN = false }, "early incast notices"},
+		{Scheme{EIN: true}, func(s *Signals) { s.EIN = false }, "explicit incast notifications"},
 		{Scheme{ECN: true}, func(s *Signals) { s.ECN = false }, "ECN marks"},
 	} {
 		has := all

@@ -73,7 +73,7 @@ type Ack struct {
 	Acked, Sent units.Bytes
 
 	ECN bool // the acknowledged packet, or one of a burst, met a congestion mark
-	EIN bool // the same for an early incast notice
+	EIN bool // the same for an explicit incast notification
 	// Hops is the number of switches on the path.
 	Hops uint8
 	// Circuit says that the newest of them left a virtual output queue whose circuit

@@ -64,7 +64,7 @@ func (s *Scheme) Lacks(has Signals) string {
 	case s.Telemetry == telemetry.MaxDelay && !has.MaxDelay, s.Telemetry == telemetry.PerHop && !has.Path:
 		return s.Telemetry.String() + " telemetry"
 	case s.EIN && !has.EIN:
-		return "early incast notices"
+		return "explicit incast notifications"
 	case s.ECN && !has.ECN:
 		return "ECN marks"
 	}

@@ -102,11 +102,11 @@ func newCalibrate(args []string) *cobra.Command {
 		Long: `Calibrate the clock that stamps a device's completions against the host's, as the
 shim does, and show over time what the clock gained on the host's (offset), how
 much slower it runs than its nominal rate (drift), and how far off a mapped
-timestamp can be (bound). Of the clocks that there are it takes the best and says
+timestamp can be (bound). It takes the best clock that the device has and says
 why: the device's counter (nic), the PTP hardware clock of the network
 interface (ptp), stamps that an eBPF program takes of packets (wire), the host's
 clock at the time of polling (host). docs/calibration.md explains the columns.
-An interrupt ends it early, with what there is by then and exit status 130.`,
+An interrupt ends it early: it prints what it has, with exit status 130.`,
 		Example: `  sluice calibrate
   sluice calibrate -d soft:eth0 --duration 10s --interval 1s
   sluice calibrate -d ibv:mlx5_0 --source ptp --max-bound 1us`,

@@ -34,9 +34,9 @@ func newDoctor(args []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor -d DEVICE",
 		Short: "Examine a device for pacing, and test it",
-		Long: `Examine what a device can do for pacing, what of the host and the network can be
-seen from here, and whether writing, reading and pacing work between two queue
-pairs of the device. The report can be attached to a question. Nothing is changed.`,
+		Long: `Examine what a device can do for pacing, show the settings of host and network that
+a host can see, and test writing, reading and pacing between two queue pairs of the
+device. The report can be attached to a question. Nothing is changed.`,
 		Example: "  sluice doctor -d sim:lab/h0\n  sluice doctor -d soft:eth0 --json\n  sluice doctor -d ibv:mlx5_0 -i 1 -x 3",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

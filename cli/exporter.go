@@ -31,13 +31,13 @@ func newExporter() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "exporter",
-		Short: "Tell Prometheus about RDMA devices and paced queue pairs",
+		Short: "Serve metrics of RDMA devices and paced queue pairs to Prometheus",
 		Long: `Serve the counters of the kernel's RDMA devices, PFC pauses and discards of the
-network interfaces below them, and what the processes of this machine publish about
-the queue pairs that they pace: those that run with SLUICE_METRICS=1, or call
-metrics.Publish. docs/observability.md lists the names.
+network interfaces below them, and the paced queue pairs of processes on this machine
+that run with SLUICE_METRICS=1 or call metrics.Publish. docs/observability.md lists the
+names.
 
---web.config.file is that of Prometheus' own exporters: TLS, client certificates,
+--web.config.file is as for Prometheus' own exporters: TLS, client certificates,
 basic authentication (https://prometheus.io/docs/prometheus/latest/configuration/https/).`,
 		Example: "  sluice exporter\n  sluice exporter --web.listen-address 127.0.0.1:9861 --web.config.file web.yaml\n  sluice exporter --once",
 		Args:    noArgs,

@@ -118,8 +118,8 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.
 
 The exit status is 0 if all is well, 1 if a command failed, 2 if it was called wrongly
 or a scenario is at fault, 3 if a limit that was stated is missed, and 130 (SIGINT) or
-143 (SIGTERM) if it was interrupted. Files that a command writes have their names when
-they are whole; until then older ones of these names stay.`,
+143 (SIGTERM) if it was interrupted. A file that a command writes gets its name when it is whole; an
+older file of that name stays until then.`,
 		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
 		SilenceErrors: true,
 		SilenceUsage:  true,

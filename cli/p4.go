@@ -32,10 +32,10 @@ func newP4() *cobra.Command {
 		Use:   "p4",
 		Short: "Check, test and run P4 programs of switches",
 		Long: `Check, test and run programs in P4_16 for the architectures v1model and TNA
-(docs/p4.md). What a program includes is looked for beside it, in the directories of
--I, and last among the built-in core.p4, v1model.p4, tna.p4 and t2na.p4. Where there is
-no file of a name, Sluice's own programs are found by it: p4/csig_mpd.p4,
-p4/poseidon_mpd.p4, p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
+(docs/p4.md). Included files are looked for beside the program, in the directories of
+-I, and last among the built-in core.p4, v1model.p4, tna.p4 and t2na.p4. A name without
+a file means one of Sluice's own programs: p4/csig_mpd.p4,
+p4/poseidon_mpd.p4, p4/int.p4, p4/ein.p4, and the same with _tna.p4.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(c, args[0])
@@ -71,13 +71,13 @@ func newP4Check() *cobra.Command {
 		Short: "Say whether programs are right and can be run",
 		Long: `Read, type and compile programs. Faults are shown as FILE:LINE:COLUMN: TEXT, and the
 exit status is then 1. A program that is valid P4 but needs what Sluice does not run
-is "not supported". What p4c takes though the language does not allow it gets a warning,
-and so does an extern that the program itself declares: the program is right, but test,
-run and scenarios refuse it.
+is "not supported". A construct that p4c takes though the language does not allow it gets
+a warning, and so does an extern that the program itself declares: the program is right,
+but test, run and scenarios refuse it.
 
 With --target, programs for TNA get a warning for each place that the chip's compiler
-is known to refuse (docs/p4.md has the rules). Warnings leave the exit status alone, and
-no warning is no promise that the program fits: only the compiler can say that.`,
+is known to refuse (docs/p4.md has the rules). Warnings leave the exit status alone. A
+program without warnings may still not fit: only the compiler can say that.`,
 		Example: "  sluice p4 check switch.p4\n  sluice p4 check -I include -D PORTS=8 a.p4 b.p4\n  sluice p4 check --target tofino1 switch_tna.p4",
 		Args:    p4Programs(1, 1<<20),
 		RunE: func(c *cobra.Command, names []string) error {
@@ -129,8 +129,8 @@ func newP4Test() *cobra.Command {
 		Short: "Run a program's packet tests",
 		Long: `Run the packet tests (.stf: packets in, packets expected, table entries) of a
 program on a new switch each, and say which passed and what differed. Without files,
-the tests of x.p4 are x.stf and x-*.stf beside it, save those of a program of that
-very name; Sluice's own programs have theirs with them. The exit status is 1 if a test
+the tests of x.p4 are x.stf and x-*.stf beside it, except those of a program with
+that name; Sluice's own programs bring theirs. The exit status is 1 if a test
 fails.`,
 		Example: "  sluice p4 test switch.p4\n  sluice p4 test switch.p4 queues.stf --json",
 		Args:    p4Programs(1, 1<<20),

@@ -59,7 +59,7 @@ type endFlags struct{ dev, peer, stamps string }
 func (f *endFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.dev, "ib-dev", "d", "", "`DEVICE` to use, as sluice devices lists them (default sim:lab/h0)")
 	cmd.Flags().StringVar(&f.peer, "peer", "", "the other end's `DEVICE`: both ends run in this process (default, of sim: devices only, the network's h1 or h0)")
-	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/timestamps.md)")
+	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/host-ebpf.md)")
 }
 
 // pacingFlags say what paces requests.
@@ -193,9 +193,9 @@ iperf3 has it.`,
 	flags.IntVarP(&c.TxDepth, "tx-depth", "t", 0, "requests outstanding on a queue pair (default 128, of latency tests 1)")
 	flags.IntVarP(&c.RxDepth, "rx-depth", "r", 512, "receives posted, of tests with sends")
 	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU, 256 to 4096 (default what the route to the other end carries)")
-	flags.IntVarP(&c.CQMod, "cq-mod", "Q", 0, "ask for a completion of every so many requests (default 100, above 8 KiB 1)")
+	flags.IntVarP(&c.CQMod, "cq-mod", "Q", 0, "requests for each completion (default 100, above 8 KiB 1)")
 	flags.IntVarP(&c.PostList, "post-list", "l", 1, "requests posted by one call")
-	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages up to so many bytes inline")
+	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages of up to this number of bytes inline")
 	flags.IntVarP(&f.outs, "outs", "o", 0, "reads and atomics outstanding (default what the device can)")
 	flags.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
 	flags.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC or UD")
@@ -208,10 +208,10 @@ iperf3 has it.`,
 	f.pacing.add(cmd)
 	flags.BoolVarP(&f.cm, "rdma-cm", "R", false, "connect by rdma_cm, and exchange data over it in place of TCP")
 	flags.IntVarP(&f.tcp, "port", "p", exchange.DefaultPort, "port of the server, of TCP or rdma_cm")
-	flags.DurationVar(&f.timeout, "timeout", time.Hour, "wait so long for the other end to finish its test")
+	flags.DurationVar(&f.timeout, "timeout", time.Hour, "time to wait for the other end to finish its test")
 	flags.BoolVar(&f.gbits, "report-gbits", false, "tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always")
-	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag against a warning that is not given here")
-	flags.StringVar(&f.record, "record", "", "write what paced queue pairs' engines are told and answer to `FILE`, for sluice replay")
+	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag, which turns off a warning that Sluice does not print")
+	flags.StringVar(&f.record, "record", "", "write inputs and answers of paced queue pairs' engines to `FILE`, for sluice replay")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 	flags.BoolVar(&f.quiet, "quiet", false, "print the rows alone")
 	return cmd

@@ -38,10 +38,10 @@ func newReplay(args []string) *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Feed recorded signals to rate engines, offline",
 		Long: `Read a recording of sluice perf --record and feed its signals to rate engines.
-A table has what each would have allowed, beside what was allowed. The signals are
-those that the recorded sender caused: an engine that would have sent otherwise
-would have met others. A recording that breaks off is replayed as far as it goes. At an
-interrupt the table has what was read, and the exit status is 130.`,
+A table has the rates that each would have allowed, beside the recorded ones. The
+recorded sender caused the signals: another engine would have met others. A recording
+that breaks off is replayed as far as it goes. After an interrupt the table has what was
+read, and the exit status is 130.`,
 		Example: "  sluice perf write_bw --cc timely --record signals.rec\n  sluice replay signals.rec --cc timely,swift\n  sluice replay signals.rec --cc timely --set t_low=20us --json",
 		Args: func(c *cobra.Command, names []string) error {
 			if len(names) != 1 {

@@ -41,19 +41,20 @@ func newReproduce(args []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce [ID...]",
 		Short: "Run the papers' experiments and hold the results against the papers",
-		Long: `Run the experiments of the papers that the engines come from, and print what they
-measured beside what comes out here. An ID is a row of --list, a paper's name, or a
+		Long: `Run the experiments of the engines' papers, and print the papers' figures beside
+Sluice's. An ID is a row of --list, a paper's name, or a
 pattern such as 'poseidon-multihop*'.
 
 Finished runs are kept in --out and used again: after an interrupt, the same command
 goes on from there. --out is a sweep's folder (docs/sweep.md): --plan lists the runs
 there, with --slurm, --k8s, --sge or --pbs as an array's job file, too. Any number of
-machines do them by sluice sweep run DIR; the same command without --plan then does what
-is missing, and holds all against the papers. The rows that were done by then are printed and written, those
-that are missing are named, and the exit status is 130. A row that is missed is no error unless --strict is given.
+machines run them by sluice sweep run DIR; the same command without --plan then runs the
+missing ones, and compares all with the papers. After an interrupt the finished rows are
+printed and written, the missing ones are named, and the exit status is 130. A row that
+misses the paper's figure is no error unless --strict is given.
 
---verify makes a sample of a report's runs again: it says whether this program gives what the
-report's program gave. The exit status is 1 if a run does not.`,
+--verify makes a sample of a report's runs again and compares them with the report. The
+exit status is 1 if a run differs.`,
 		Example: `  sluice reproduce --list
   sluice reproduce timely-table1-timely
   sluice reproduce --quick --html quick.html
@@ -76,7 +77,7 @@ report's program gave. The exit status is 1 if a run does not.`,
 	flags.StringVar(&f.verify, "verify", "", "make runs of the report that --json wrote to `FILE` again, and compare")
 	flags.StringVar(&f.sample, "sample", "1%", "with --verify, make this `SHARE` of the runs: 1% or 0.01")
 	flags.Uint64Var(&f.seed, "seed", uint64(time.Now().UnixNano()), "with --verify, choose the runs by `SEED` (default: other ones each time)") //nolint:gosec // any bits will do
-	flags.Lookup("seed").DefValue = ""
+	flags.Lookup("seed").DefValue = "0"                                                                                                         // prints no other default
 	flags.StringVar(&f.options.Dir, "out", "", "keep finished runs in `DIR` (default: in the user's cache directory)")
 	flags.StringVar(&f.options.Endpoint, "endpoint", "", "`URL` of the object store, where --out is s3://BUCKET/PREFIX (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's)")
 	flags.BoolVar(&f.plan, "plan", false, "list the runs in --out for sluice sweep run, and run nothing")

@@ -44,23 +44,23 @@ func newRun(args []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO...",
 		Short: "Run scenarios and print what they gave",
-		Long: `Run scenarios, built-in ones by name or files, and print a table for each. What
-was measured over time goes to --report, --csv and --json. "sluice help scenario"
-lists the keys of a file.
+		Long: `Run scenarios, built-in ones by name or files, and print a table for each. --report,
+--csv and --json have the figures over time. "sluice help scenario" lists the keys of a
+file.
 
 A run takes all cores: systems run beside each other as far as memory goes, and where
 there are fewer of them than cores, each network whose links all have a delay is divided.
-What comes out is the same to the byte with any --workers, but for elapsed times.
+The results are the same to the byte with any --workers, except for elapsed times.
 
-At an interrupt (Ctrl-C, SIGTERM) the run ends, and what there is by then is written:
-tables, --report, --json and --csv of the systems that were done, the series of --csv
-and the flows of --flows-out up to that time. What is missing is said, also in the JSON,
-and the exit status is 130 (143 of SIGTERM). A second interrupt ends the program at once.
+An interrupt (Ctrl-C, SIGTERM) ends the run. It then writes tables, --report, --json and
+--csv of the systems that were done, and the series of --csv and the flows of --flows-out
+up to that time, and names what is missing, also in the JSON. The exit status is 130 (143
+for SIGTERM). A second interrupt ends the program at once.
 
-The exit status is 1 if a program that a host ran (programs:) ended with another than 0.
+The exit status is 1 if a program of a host (programs:) ended with another than 0.
 
-A file has its name when it is whole. Until then an older one of that name stays, as it
-does if the disk is full.`,
+A file gets its name when it is whole. Until then, and if the disk is full, an older file
+of that name stays.`,
 		Example: `  sluice run timely-table1
   sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
   sluice run websearch --seeds 10 --report seeds.html
@@ -92,7 +92,7 @@ does if the disk is full.`,
 	flags := cmd.Flags()
 	addSet(cmd, &f.sets)
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random choices, in place of the scenario's")
-	flags.IntVar(&f.seeds, "seeds", 0, "run with so many seeds, from --seed on or 1, and print means with 95 percent intervals")
+	flags.IntVar(&f.seeds, "seeds", 0, "run with this number of seeds, from --seed or 1 on, and print means with 95 percent intervals")
 	flags.StringVar(&f.json, "json", "", "write results as JSON to `FILE`, or - for standard output")
 	flags.StringVar(&f.csv, "csv", "", "write figures, and time series as the run goes, as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
@@ -100,7 +100,7 @@ does if the disk is full.`,
 	flags.StringVar(&f.pcap, "pcap", "", "write the packets of staged NICs, as they go on the wire, to `FILE` (pcapng)")
 	f.trace.add(cmd)
 	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
-	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run systems beside each other, and networks that can be divided, on so many cores")
+	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "cores for systems that run beside each other, and for divided networks")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks were not divided among workers")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	flags.Lookup("workers").DefValue = "the cores"

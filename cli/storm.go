@@ -86,14 +86,14 @@ func newStorm(args []string) *cobra.Command {
 		Use:   "storm",
 		Short: "Run seeded storms of faults over the verbs, in simulated time",
 		Long: `Processes connect with each other and send all kinds of requests, while packets are
-dropped, doubled, late, corrupted and marked, links part, processes crash and begin anew
-or stand still, and NIC clocks step and drift; all in simulated time, over the code that
-runs in production. Each run has a seed, which gives its faults. What completions, memory
-and connections come to is held against what they must (docs/storm.md).
+dropped, doubled, late, corrupted and marked, links part, processes crash and restart or
+stand still, and NIC clocks step and drift; all in simulated time, over the code that
+runs in production. The seed of a run gives its faults. Completions, memory and
+connections are compared with what they must be (docs/storm.md).
 
-The first failure ends the command, with status 1. Its faults are shrunk: those are left
-out without which it still fails. What remains can be saved, and run again by --faults,
-with the same --seed.
+The first failure ends the command, with status 1. Its faults are shrunk: every fault
+without which it still fails is left out. The rest can be saved, and run again by
+--faults, with the same --seed.
 
 With --out, seeds are run by tasks of --chunk seeds, each of which is kept when it is
 done and ends with its first failure. Tasks of an array of Slurm, Kubernetes, Grid Engine,

@@ -25,11 +25,11 @@ func newSweep() *cobra.Command {
 		Use:   "sweep",
 		Short: "Run scenarios over parameters and seeds, on one machine or many",
 		Long: `A sweep is all combinations of scenarios, parameters, systems and seeds that a file
-names (docs/sweep.md). Plan lists them as cells in a folder. Run runs those that have no
-result yet: on all cores of one machine, or as one task of an array of Slurm, Kubernetes,
+names (docs/sweep.md). Plan lists them as cells in a folder. Run runs the cells without a
+result: on all cores of one machine, or as one task of an array of Slurm, Kubernetes,
 Grid Engine, PBS or GNU parallel, on any number of machines that share the folder, which
-is a directory or, as s3://BUCKET/PREFIX, in an object store. What is killed loses the
-cell that was under way. Status says what is missing, merge writes one table of all, and
+is a directory or, as s3://BUCKET/PREFIX, in an object store. A run that is killed loses
+the cell under way. Status lists what is missing, merge writes one table of all, and
 verify runs some again and compares bytes.`,
 		Example: `  sluice sweep plan sweep.yaml -o DIR
   sluice sweep run DIR
@@ -119,7 +119,7 @@ func newSweepPlan(open openSweep) *cobra.Command {
 		Use:   "plan FILE -o DIR",
 		Short: "List a sweep's cells in a folder",
 		Long: `Resolve each combination of a sweep's file and list the cells in DIR/cells.jsonl, with
-what each is likely to take. A scenario at fault is refused, by its combination. DIR may
+an estimate of time and memory. A faulty scenario is refused, by its combination. DIR may
 have a plan: results of cells that are in both stay.
 
 --slurm, --k8s, --sge and --pbs write the file of an array job beside the plan, or into
@@ -199,7 +199,7 @@ chunk; --index auto takes the task from SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDE
 SGE_TASK_ID, PBS_ARRAY_INDEX or PARALLEL_SEQ, and runs all where none is set.
 
 A cell that fails is noted, and the others go on; the exit status is then 1. A second run
-takes it up again. Results appear whole: at an interrupt, or a kill, only the cells under
+runs it again. Results appear whole: at an interrupt, or a kill, only the cells under
 way are lost, and several processes may run the same ones.`,
 		Example: "  sluice sweep run DIR\n  sluice sweep run DIR --index 17-20\n  seq 24 | parallel -n0 sluice sweep run DIR",
 		Args:    oneFolder,
@@ -451,7 +451,7 @@ the machine that ran one of the two, or of Sluice. The exit status is then 1.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.sample, "sample", "1%", "run this `SHARE` of the cells: 1% or 0.01")
 	flags.Uint64Var(&f.seed, "seed", uint64(time.Now().UnixNano()), "choose the cells by `SEED` (default: other ones each time)") //nolint:gosec // any bits will do
-	flags.Lookup("seed").DefValue = ""
+	flags.Lookup("seed").DefValue = "0"                                                                                           // prints no other default
 	return cmd
 }
 

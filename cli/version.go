@@ -17,8 +17,8 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version, the commit and what is built in",
 		Long: `Print which Sluice this is: version, commit, Go and platform, and whether devices of
-libibverbs are built in. Reports and JSON say the same. The commit is unknown where Go
-was told to leave it out (-buildvcs=false) or there was no git.`,
+libibverbs are built in. Reports and JSON have the same. make build writes the commit into
+the program; go build does not with -buildvcs=false, or where there is no git.`,
 		Example: "  sluice version\n  sluice version --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

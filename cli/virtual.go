@@ -30,9 +30,9 @@ func newVirtual() *cobra.Command {
 		Use:   "virtual [flags] -- PROGRAM [ARGUMENT...]",
 		Short: "Run a program that has a ConnectX where there is none",
 		Long: `Run a program, and what it starts, with devices mlx5_0, mlx5_1, ... of an emulated
-ConnectX. Programs are unmodified, and so are libibverbs, libmlx5 and librdmacm: a library
-that is preloaded, libsluice-virtual.so, brings what they do to this process, which
-sends RoCEv2 packets by a soft: device. No privilege and no kernel module is needed.
+ConnectX. Programs are unmodified, and so are libibverbs, libmlx5 and librdmacm: the
+preloaded libsluice-virtual.so passes their calls to this process, which sends RoCEv2
+packets by a soft: device. No privilege and no kernel module is needed.
 The exit status is the program's, 128 and the signal's number if a signal ended it.
 
 Without -d the devices are at addresses of the loopback, 127.0.0.1 on. docs/virtual-nic.md
@@ -59,7 +59,7 @@ user as they start can't have a library preloaded.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.SetInterspersed(false) // what follows the program's name is the program's
-	flags.StringVar(&f.nic, "nic", "cx6dx", "the adapter that they are to look like, a `NAME`: "+strings.Join(virtualModels(), ", "))
+	flags.StringVar(&f.nic, "nic", "cx6dx", "adapter to emulate, a `NAME`: "+strings.Join(virtualModels(), ", "))
 	flags.StringVar(&f.link, "link", "", "a `RATE[,delay=TIME][,loss=PERCENT][,seed=N]` that packets are sent at (default as fast as they go)")
 	flags.StringArrayVarP(&f.backends, "dev", "d", nil, "send by this `soft:INTERFACE` or soft:ADDRESS; once for each device")
 	flags.BoolVar(&f.namespace, "namespace", false, "show the devices in /sys and /dev to programs that look there by system calls of their own; needs user namespaces, or root")

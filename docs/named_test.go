@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -161,8 +162,27 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// Targets that pages run with make are in the Makefile, and files below the tree's
-// directories that links name are there.
+// anchors are the names by which links reach a page's headings: as GitHub makes them.
+func anchors(page string) (names []string) {
+	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
+	linked := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	seen := map[string]int{}
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(linked.ReplaceAllString(m[1], "$1")), "")
+		name = strings.ReplaceAll(name, " ", "-")
+		if n := seen[name]; n > 0 {
+			names = append(names, fmt.Sprintf("%s-%d", name, n))
+		} else {
+			names = append(names, name)
+		}
+		seen[name]++
+	}
+	return names
+}
+
+// Targets that pages run with make are in the Makefile, and files and headings that links
+// name are there.
 func TestTargetsAndLinks(t *testing.T) {
 	root := root(t)
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -178,16 +198,23 @@ func TestTargetsAndLinks(t *testing.T) {
 		}
 	}
 	run := regexp.MustCompile("(?m)(?:`|^    |^\\$ )make ([a-z][a-z0-9-]*)")
-	link := regexp.MustCompile(`\]\(([^)#: ]+)(?:#[^)]*)?\)`)
-	for page, text := range pages(t, root) {
+	link := regexp.MustCompile(`\]\(([^)#: ]*)(?:#([^)]*))?\)`)
+	all := pages(t, root)
+	for page, text := range all {
 		for _, m := range run.FindAllStringSubmatch(text, -1) {
 			if !targets[m[1]] {
 				t.Errorf("%s runs make %s, which is no target", page, m[1])
 			}
 		}
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), m[1])); err != nil {
+			target := filepath.Join(filepath.Dir(page), m[1])
+			if m[1] == "" {
+				target = page
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
 				t.Errorf("%s links %s: %v", page, m[1], err)
+			} else if there, ok := all[target]; ok && m[2] != "" && !slices.Contains(anchors(there), m[2]) {
+				t.Errorf("%s links %s#%s, which is no heading there", page, m[1], m[2])
 			}
 		}
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-var update = flag.Bool("update", false, "write the figures of nic-what-if.md anew")
+var update = flag.Bool("update", false, "write the figures of nic-figures.md anew")
 
-// TestNICWhatIf runs the scenarios of nic-what-if.md and holds the tables below them
+// TestNICWhatIf runs the scenarios of nic-figures.md and holds the tables below them
 // against what comes out. A table's first column is the system or the label of the
 // flows; the others are figures, of one label or system where the heading says so behind
 // a comma.
 func TestNICWhatIf(t *testing.T) {
 	if testing.Short() {
-		t.Skipf("-short: every figure of docs/nic-what-if.md is run again")
+		t.Skipf("-short: every figure of docs/nic-figures.md is run again")
 	}
-	const page = "nic-what-if.md"
+	const page = "nic-figures.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ const kilobytePacket = slotBytes + 1024
 const portBuffer = 262016
 
 // mlx5Depth is how deep the pipelines of ConnectX-5 are, each way, fitted to
-// the latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:
+// the latencies of 8-byte messages between two of them (docs/nic-figures.md, row L1:
 // 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between the two fits) less what the hosts
 // take to post and to poll and the link to correct errors. The same time for other mlx5 devices is an estimate: the vendor
 // says sub-600 ns of ConnectX-5 (brief of the EN card) and of ConnectX-6 (its EN user manual) alike, though the latter does more
@@ -152,7 +152,7 @@ var presets = map[string]func() Config{
 		c.CoreClock = 427_000_000
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		c.PCIe = hosted(laneBytes(8), plainTags, iioLines)
-		// Fitted to READs over 144 and 720 queue pairs (docs/nic-validation.md, rows apt-read32-144qp and -720qp).
+		// Fitted to READs over 144 and 720 queue pairs (docs/nic-figures.md, rows apt-read32-144qp and -720qp).
 		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
 		c.State.Elements = elementBytes / 4
 		c.WQECycles = 2

@@ -43,7 +43,7 @@ type EIN struct {
 	HighWater units.Bytes `yaml:"high_water" eg:"120KiB"`
 }
 
-// Class is what differs for one priority.
+// Class overrides the fabric's settings for one priority.
 type Class struct {
 	// The priority, 0 to 7; 7 is the most urgent.
 	Priority int `yaml:"priority" eg:"3" req:"yes"`

@@ -32,7 +32,7 @@ type GraphLink struct {
 	// Its propagation delay; if left out, `host_delay` where it leads to a host, and
 	// else `trunk_delay`.
 	Delay *units.Time `yaml:"delay" eg:"2us"`
-	// So many links between the two.
+	// The number of links between the two.
 	Count int `yaml:"count" eg:"2"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Telemetry is how coarse the telemetry of switches is.
+// Telemetry sets form and clock of the telemetry that switches write.
 type Telemetry struct {
 	// How the largest delay is written into packets: `exact`, or in a form of
 	// [telemetry.md](telemetry.md#forms), such as `csig-wide`, in which per-hop records

@@ -128,7 +128,7 @@ type System struct {
 	nic *nicmodel.Config
 }
 
-// Fabric is how the switches and links behave.
+// Fabric configures switches and links.
 type Fabric struct {
 	// From the last bit of a packet into a switch to its first bit out, where
 	// nothing waits.
@@ -173,7 +173,7 @@ type Fabric struct {
 	Circuits Circuits `yaml:"circuits"`
 }
 
-// Circuits is what the leaves of an `rdcn` do about circuits. Packets that leave a
+// Circuits configures what the leaves of an `rdcn` do about circuits. Packets that leave a
 // virtual output queue while its circuit is up or announced say so.
 type Circuits struct {
 	// What a virtual output queue may hold, besides what `buffer` and `alpha` allow; 0
@@ -184,8 +184,7 @@ type Circuits struct {
 	// How long before it is up a circuit is announced: the prebuffering of reTCP.
 	Ahead units.Time `yaml:"ahead" eg:"600us"`
 	// How long before its circuit is up a queue stops draining into the packet
-	// network, so that no packet overtakes those that are on their way there; at most
-	// a night.
+	// network, so that no packet overtakes an earlier one there; at most a night.
 	Guard units.Time `yaml:"guard" eg:"5us"`
 }
 
@@ -223,7 +222,7 @@ type ECN struct {
 	AtRate units.Rate `yaml:"at_rate" eg:"25Gbps"`
 }
 
-// Switch is what differs at one switch. What is not given is the fabric's.
+// Switch overrides the fabric's settings at one switch.
 type Switch struct {
 	// Packet memory.
 	Buffer *units.Bytes `yaml:"buffer" eg:"32MiB"`
@@ -256,7 +255,7 @@ const (
 	ModelReduced = "reduced"
 )
 
-// NIC is what the hosts have.
+// NIC configures the hosts' NICs.
 type NIC struct {
 	// How much of the NIC is modelled: `staged` is all of it, `reduced` the line rate
 	// and the fixed latencies below, for studies of the fabric. Reduced NICs carry
@@ -283,10 +282,10 @@ type NIC struct {
 	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for
 	// comparison with other simulators. No unit.
 	MTU units.Bytes `yaml:"mtu" eg:"4096" plain:"yes"`
-	// The receiver acknowledges each message's last packet and every so many
-	// in between. Where the engine runs in the NIC, 1 gives it all there is to
-	// know; of an engine's window some packet asks for an acknowledgement in any
-	// case.
+	// Packets for each acknowledgement; a message's last packet is always
+	// acknowledged. Where the engine runs in the NIC, 1 gives it all there is to
+	// know. At least one packet of an engine's window asks for an
+	// acknowledgement.
 	AckEvery int `yaml:"ack_every" eg:"4"`
 	// Priority of data packets, 0 to 7; 7 is the most urgent.
 	Priority int `yaml:"priority" eg:"3"`
@@ -351,7 +350,7 @@ type Shim struct {
 	Clock string `yaml:"clock" eg:"software"`
 }
 
-// Measure is what to sample over time.
+// Measure chooses what is sampled over time.
 type Measure struct {
 	// Step of the series of rates, round trips and queues; 0 keeps no series. Means, extremes
 	// and all other figures of the whole run do not depend on it.

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Topology is hosts, switches and links. But in a `graph`, hosts are h0, h1, ...; the
-// switches they hang on tor0, tor1, ...
+// Topology is hosts, switches and links. Except in a `graph`, hosts are h0, h1, ..., and
+// the switches above them tor0, tor1, ...
 type Topology struct {
 	// The shape; it decides which keys there are besides these.
 	Kind string `yaml:"kind" eg:"star" req:"yes"`

@@ -186,7 +186,7 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		d.Fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
 	}
 	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
-		d.Fail(path+".engine", "%s lives on incast notices, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
+		d.Fail(path+".engine", "%s lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
 	}
 	if sys.Scheme.Circuit && s.graph != nil && !hasCircuits(s.graph) {
 		d.Fail(path+".engine", "%s lives on circuits that come and go, and the network has none: set topology.kind to rdcn", sys.Engine)

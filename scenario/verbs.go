@@ -7,25 +7,24 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Verbs is how the applications on the hosts use their queue pairs: what perftest has
-// options for, by the names of those. All hosts and workloads are alike. Reduced NICs
-// have none of it.
+// Verbs sets how the applications on the hosts use their queue pairs, by the names of
+// perftest's options. All hosts and workloads are alike. Reduced NICs have none of it.
 type Verbs struct {
-	// Requests that are posted together, with one doorbell. Flows post when so many
-	// fit, or the rest of them; workloads that keep connections post what there is,
-	// up to so many.
+	// Requests that are posted together, with one doorbell. Flows post when that
+	// number fits, or the rest of them; workloads that keep connections post what
+	// there is, up to that number.
 	PostList int `yaml:"post_list" eg:"16"`
 	// Writes and Sends of up to this size travel inside their requests; at most the
 	// NIC's `max_inline`. 0 is none.
 	InlineSize units.Bytes `yaml:"inline_size" eg:"64B"`
-	// One of so many messages of a flow asks for a completion, and its last one does.
-	// In workloads that keep connections each does.
+	// Messages of a flow for each completion; its last message always asks for one.
+	// In workloads that keep connections each message does.
 	CQMod int `yaml:"cq_mod" eg:"16"`
 	// Whether applications sleep until an event says that there are completions, and do
 	// not poll all the time. Where the engine runs in the host, the shim polls.
 	Events bool `yaml:"events" eg:"true"`
-	// With `events`, moderation (ibv_modify_cq): an event is for so many completions, or
-	// for those that have come when `cq_period` has passed since the first; 0 is no count.
+	// With `events`, moderation (ibv_modify_cq): the completions after which an event is
+	// raised, if `cq_period` has not passed since the first of them; 0 is no count.
 	CQCount int `yaml:"cq_count" eg:"16"`
 	// Whole microseconds up to 65535; 0 is no time.
 	CQPeriod units.Time `yaml:"cq_period" eg:"8us"`

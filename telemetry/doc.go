@@ -1,6 +1,6 @@
 // Package telemetry is what switches report to senders about the path of a
 // packet: the largest queueing delay of any one hop (Poseidon's MPD), a record
-// a hop (HPCC's and PowerTCP's INT), an early incast notice (Pulser's EIN) and
+// a hop (HPCC's and PowerTCP's INT), an explicit incast notification (Pulser's EIN) and
 // ECN; and how each stands in a packet, which docs/telemetry.md draws.
 //
 // The largest delay is a tag before the EtherType (DelayFormat), the records are

@@ -1,6 +1,6 @@
 package telemetry
 
-// Bits of BTH's fifth byte that carry Pulser's early incast notice (section 3). FECN
+// Bits of BTH's fifth byte that carry Pulser's explicit incast notification (section 3). FECN
 // (0x80) and BECN (0x40) share the byte; the ICRC takes all of it for ones.
 const (
 	EIN     = 0x20 // switch to receiver: an incast begins at a port of the path

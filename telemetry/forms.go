@@ -13,7 +13,7 @@ import (
 type Form struct {
 	Name string
 	// Kind is the telemetry that the form carries: MaxDelay, PerHop, or None for the
-	// early incast notice, which packets can have beside either.
+	// explicit incast notification, which packets can have beside either.
 	Kind Kind
 	// Delay is the form of a MaxDelay tag.
 	Delay DelayForm

@@ -36,7 +36,7 @@ func TestFormsPage(t *testing.T) {
 }
 
 func formsTable() string {
-	carries := map[Kind]string{MaxDelay: "largest delay of a hop", PerHop: "record for each hop", None: "early incast notice"}
+	carries := map[Kind]string{MaxDelay: "largest delay of a hop", PerHop: "record for each hop", None: "explicit incast notification"}
 	var b strings.Builder
 	b.WriteString("\n| form | carries | bytes | EtherType | values |\n|---|---|---|---|---|\n")
 	for _, f := range Forms() {

@@ -3,7 +3,7 @@ package perf
 import "fmt"
 
 // Stamped is what to do where round trips end when they are polled.
-const Stamped = "over soft-RoCE or soft:, stamp packets at the network interface: docs/timestamps.md"
+const Stamped = "over soft-RoCE or soft:, stamp packets at the network interface: docs/host-ebpf.md"
 
 // hints say what kept the engines, of the row that it kept most, with what can be done
 // about it.

@@ -157,7 +157,7 @@ type Network struct {
 	NICDrops uint64 `json:"nic_drops,omitempty"`
 	NICMarks uint64 `json:"nic_marks,omitempty"`
 	ECNMarks uint64 `json:"ecn_marks"`
-	EINMarks uint64 `json:"ein_marks"` // early incast notices
+	EINMarks uint64 `json:"ein_marks"` // explicit incast notifications
 	// WatchdogTrips are pauses that a PFC watchdog ended, WatchdogDrops the packets
 	// that it dropped, which are among the drops.
 	WatchdogTrips uint64      `json:"watchdog_trips"`

@@ -13,8 +13,8 @@ type Config struct {
 	// AlphaTimer is K: for each such span without a notification alpha falls
 	// (equation 2). It must exceed what lies between two notifications.
 	AlphaTimer units.Time `yaml:"alpha_timer" eg:"50us" range:"[100ns,1s]"`
-	// IncreaseTimer and ByteCounter are T and B: the rate rises for each such span, and
-	// for each so many bytes sent (section 3.1).
+	// IncreaseTimer and ByteCounter are T and B: the rate rises each time that span has
+	// passed, and each time that number of bytes has been sent (section 3.1).
 	IncreaseTimer units.Time `yaml:"increase_timer" eg:"300us" range:"[100ns,1s]"`
 	// ByteCounter of 0 is none: the timer alone decides, as in public simulations. The
 	// bounds of both keep what is caught up with after a pause countable.

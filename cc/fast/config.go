@@ -7,7 +7,7 @@ import (
 
 // Config is FAST*'s parameters.
 type Config struct {
-	// Alpha is how much of the flow's rate queues are to hold: in balance the rate
+	// Alpha is the part of the flow's rate that queues hold: in balance the rate
 	// times the share of the round trip that is spent in queues (TIMELY, section 6.1,
 	// has 10, 50 and 100Mbps).
 	Alpha units.Rate `yaml:"alpha" eg:"100Mbps" range:"(0,)"`
@@ -20,7 +20,7 @@ type Config struct {
 	// BaseWindow is for how long the shortest round trip seen counts at least; twice
 	// that at most. FAST TCP never forgets it.
 	BaseWindow units.Time `yaml:"base_window" eg:"1s" range:"(0,)"`
-	// InitialRate is where a flow starts; zero is the line rate. TIMELY gives none.
+	// InitialRate is a flow's first rate; zero is the line rate. TIMELY gives none.
 	InitialRate units.Rate `yaml:"initial_rate" eg:"1Gbps" range:"(0,)" zero:"the line rate" least:"min_rate"`
 	// MinRate is the lowest rate. TIMELY gives none.
 	MinRate units.Rate `yaml:"min_rate" eg:"1Mbps" range:"(0,)" why:"a flow without one would stop for good"`

@@ -11,7 +11,7 @@ import (
 // Config is HOMA's parameters. Senders and receivers of a network must have the
 // same.
 type Config struct {
-	// RTTBytes is what a sender sends unasked, and what a receiver keeps granted
+	// RTTBytes is the bytes that a sender sends unasked, and that a receiver keeps granted
 	// ahead of each flow that it grants to (section 3.2). Zero is the line rate
 	// times the base RTT. It is rounded up to whole packets. Where hosts have
 	// different line rates it has to be set.
@@ -19,8 +19,8 @@ type Config struct {
 	// Overcommit is the degree of overcommitment: how many flows a receiver grants
 	// to at one time (section 3.5), up to 64, which bounds what a packet costs.
 	Overcommit int `yaml:"overcommit" eg:"1" range:"[1,64]" of:"flows"`
-	// UnscheduledClasses and ScheduledClasses are how many of the fabric's
-	// priorities carry unscheduled and granted packets; the former are the more
+	// UnscheduledClasses and ScheduledClasses are the numbers of the fabric's
+	// priorities that carry unscheduled and granted packets; the former are the more
 	// urgent (section 3.4).
 	UnscheduledClasses int `yaml:"unscheduled_classes" eg:"4" range:"[1,7]"`
 	ScheduledClasses   int `yaml:"scheduled_classes" eg:"4" range:"[1,7]"`

@@ -14,7 +14,7 @@ type Config struct {
 	P units.Time `yaml:"p" eg:"100us" range:"(0,)"`
 	// K is the least target delay (equation 3).
 	K units.Time `yaml:"k" eg:"3us" range:"(0,)"`
-	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
+	// M is the step of one update, in (0, 2): at 1 a flow reaches the rate
 	// that the delay calls for in one round trip (equations 4 and 5).
 	M float64 `yaml:"m" eg:"0.5" range:"(0,2)" why:"from 2 on flows do not converge (equation 12)"`
 	// MaxGain bounds the gain of a round trip: by how many e-folds the window
@@ -39,11 +39,11 @@ type Config struct {
 	// base RTT and the largest target, P + K.
 	MinCwnd float64 `yaml:"min_cwnd" eg:"0.1" range:"(0,1e9]" of:"packets" zero:"what min_rate fills"`
 	MaxCwnd float64 `yaml:"max_cwnd" eg:"1000" range:"(0,1e9]" of:"packets" zero:"what the line rate fills" least:"min_cwnd"`
-	// InitialCwnd is the first window, in packets; zero is what the line rate
+	// InitialCwnd is the first window, in packets; zero is the window that the line rate
 	// fills in one base RTT. The paper gives none.
 	InitialCwnd float64 `yaml:"initial_cwnd" eg:"10" range:"(0,1e9]" of:"packets" zero:"what the line rate fills"`
-	// RetxResetThreshold is how many retransmission timeouts without an
-	// acknowledgement take the window to MinCwnd (Algorithm 2). The paper
+	// RetxResetThreshold is the number of retransmission timeouts, without an
+	// acknowledgement between them, that take the window to MinCwnd (Algorithm 2). The paper
 	// gives no value.
 	RetxResetThreshold int `yaml:"retx_reset_threshold" eg:"3" range:"[1,)" of:"timeouts"`
 
@@ -54,14 +54,14 @@ type Config struct {
 	// of the measured one; zero takes the environment's base RTT.
 	BaseDelay units.Time `yaml:"base_delay" eg:"12us" range:"(0,)" zero:"the environment's base RTT"`
 
-	// Signal is what is held against the target: mpd, the largest delay of any
+	// Signal is compared with the target: mpd, the largest delay of any
 	// hop, or rtt, what queues add to the round trip (section 5.6.1 takes the
 	// first away to show what it is for). BaseDelay is taken out of the latter.
 	Signal string `yaml:"signal" eg:"mpd" one:"mpd rtt"`
-	// Target is how the target falls as the rate rises: log (equation 3), power
+	// Target is the law by which the target falls as the rate rises: log (equation 3), power
 	// (appendix C, as the rate to the Q), or fixed, not at all (section 5.6.1).
 	Target string `yaml:"target" eg:"power" one:"log power fixed"`
-	// Scaling is what the target falls with: rate, or cwnd (appendix C), the
+	// Scaling is the variable that the target falls with: rate, or cwnd (appendix C), the
 	// window, as if every round trip took one base RTT.
 	Scaling string `yaml:"scaling" eg:"cwnd" one:"rate cwnd"`
 	// Q is the exponent of Target power, from -2 to below 0; -0.5 is Swift's.
@@ -69,7 +69,7 @@ type Config struct {
 	// FixedTarget is that of Target fixed; zero is K + P/2, the target of the
 	// geometric mean of MinRate and MaxRate. The paper gives none.
 	FixedTarget units.Time `yaml:"fixed_target" eg:"10us" range:"(0,)" zero:"k + p/2"`
-	// Update is how far the window goes: distance (equation 4), ratio
+	// Update is the law of the window's step: distance (equation 4), ratio
 	// (equation 13 of appendix B.3), or aimd, which is Swift's additive increase
 	// and multiplicative decrease (section 5.6.1).
 	Update string `yaml:"update" eg:"aimd" one:"distance ratio aimd"`

@@ -14,7 +14,7 @@ type Config struct {
 	// (section 3.3): the additive increase is beta = HostBw tau / N. The
 	// paper gives no value.
 	Flows float64 `yaml:"flows" eg:"16" range:"[1,1e9]" of:"flows"`
-	// Remember is how often in a round trip the window is remembered, so that
+	// Remember is the number of times in a round trip that the window is remembered, so that
 	// the window when the acknowledged segment was sent is known to within
 	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
 	// section 3.3 remembers once.

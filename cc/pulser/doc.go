@@ -1,5 +1,5 @@
 // Package pulser is Pulser's part in the host: DCTCP, interrupted while switches
-// notice an incast. The first early incast notice (EIN) has the window saved and
+// notice an incast. The first explicit incast notification (EIN) has the window saved and
 // dropped to a few packets; when a window's worth of acknowledgements has come
 // without one, it is what it was before.
 //

@@ -7,10 +7,10 @@ import (
 
 // Config is reTCP's parameters.
 type Config struct {
-	// JumpUp is what the window is multiplied by when acknowledgements begin to tell
+	// JumpUp multiplies the window when acknowledgements begin to tell
 	// of a circuit, from 1.
 	JumpUp float64 `yaml:"jump_up" eg:"4" range:"[1,1000]"`
-	// JumpDown is what it is divided by when they cease to, from 1.
+	// JumpDown divides it when they cease to, from 1.
 	JumpDown float64 `yaml:"jump_down" eg:"4" range:"[1,1000]"`
 	// InitialCwnd is the first window, in packets, from which slow start doubles it
 	// each round trip; 0 is RFC 3390's, two to four packets.

@@ -9,7 +9,7 @@ import (
 
 // Config is Swift's parameters. Sections are the paper's, which gives no value but
 // MinCwnd's; the others' sources are in docs/engines/swift.md. All flows that share
-// links should have the same: their targets are what they compete by. Bounds of a second keep
+// links should have the same: they compete by their targets. Bounds of a second keep
 // targets far from the end of theirs; hops go up to the largest TTL.
 type Config struct {
 	// BaseTarget is the target delay of a large window over no hop, the base
@@ -17,7 +17,7 @@ type Config struct {
 	// 5.1 has it, or five quarters of the environment's base RTT if that is
 	// more.
 	BaseTarget units.Time `yaml:"base_target" eg:"30us" range:"(0,1s]" zero:"one that suits the base RTT"`
-	// HopScale is what each hop adds to the target (topology scaling, section
+	// HopScale is added to the target by each hop (topology scaling, section
 	// 3.5).
 	HopScale units.Time `yaml:"hop_scale" eg:"2us" range:"(0,1s]" zero:"no topology scaling"`
 	// Hops is the number of switches on the forward path, for topology scaling,
@@ -47,11 +47,11 @@ type Config struct {
 	// flow scaling, or one packet if that is more.
 	MinCwnd float64 `yaml:"min_cwnd" eg:"0.02" range:"(0,1e9]" of:"packets"`
 	MaxCwnd float64 `yaml:"max_cwnd" eg:"256" range:"(0,1e9]" of:"packets" zero:"what the line rate fills" least:"min_cwnd"`
-	// InitialCwnd is the first window, in packets; zero is what the line rate
+	// InitialCwnd is the first window, in packets; zero is the window that the line rate
 	// fills in one base RTT, or one packet if that is more.
 	InitialCwnd float64 `yaml:"initial_cwnd" eg:"16" range:"(0,1e9]" of:"packets" zero:"what the line rate fills"`
-	// RetxResetThreshold is how many retransmission timeouts without an
-	// acknowledgement take the window to MinCwnd (Algorithm 1).
+	// RetxResetThreshold is the number of retransmission timeouts, without an
+	// acknowledgement between them, that take the window to MinCwnd (Algorithm 1).
 	RetxResetThreshold int `yaml:"retx_reset_threshold" eg:"3" range:"[1,)" of:"timeouts"`
 	// PLB has the flow leave a path on which its delay stays above the target: after
 	// PLBIdleRounds round trips in a row when it has nothing under way, after

@@ -18,7 +18,7 @@ type Config struct {
 	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
 	// simulator has one half.
 	MinCurrent float64 `yaml:"min_current" eg:"0" range:"[0,1)"`
-	// Eta is what the power is divided by, from 0.5 to 2: the share of tau's window
+	// Eta divides the power, from 0.5 to 2: the share of tau's window
 	// that flows without a queue aim at. The paper has none (1).
 	Eta float64 `yaml:"eta" eg:"1.05" range:"[0.5,2]"`
 	// LeastRTT takes the flow's least round trip for tau in the power, where that

@@ -39,7 +39,7 @@ type Config struct {
 	// round trip (section 5). The simulations of HPCC and PowerTCP do so.
 	PerRTT bool `yaml:"per_rtt" eg:"true"`
 
-	// InitialRate is where a flow starts; zero is MaxRate. The paper gives
+	// InitialRate is a flow's first rate; zero is MaxRate. The paper gives
 	// none.
 	InitialRate units.Rate `yaml:"initial_rate" eg:"10Gbps" range:"(0,)" zero:"max_rate" least:"min_rate"`
 	// MinRate is the lowest rate. The paper gives none; public code has 100 and 120 Mbps.

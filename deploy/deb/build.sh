@@ -4,7 +4,7 @@
 # BASE~gitDATE.COMMIT. Sources without git require COMMIT=, and COMMIT_TIME= in
 # seconds since 1970. The same commit, Go and compiler give the same packages.
 set -eu
-base=0.1 # the version that is next; that of libsluice.so.0's packages, too
+base=0.1.0 # that of internal/version; that of libsluice.so.0's packages, too
 maintainer="${DEBFULLNAME:-The Sluice Authors} <${DEBEMAIL:-sluice-rdma@users.noreply.github.com}>"
 export LC_ALL=C.UTF-8 TZ=UTC
 
@@ -25,14 +25,15 @@ triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 # Which Sluice this is.
 modified=
 if [ -n "${COMMIT:-}" ]; then
-	commit=$COMMIT seconds=${COMMIT_TIME:-0}
-elif commit=$(git rev-parse HEAD 2>/dev/null) && [ "$(git rev-parse --show-toplevel)" = "$top" ]; then
-	seconds=$(git log -1 --format=%ct)
-	[ -z "$(git status --porcelain)" ] || modified=true
+	commit=$COMMIT time=$(date -u -d "@${COMMIT_TIME:-0}" +%Y-%m-%dT%H:%M:%SZ)
 else
-	fail 'there is no git here: name the commit, COMMIT=... COMMIT_TIME=SECONDS'
+	read -r commit time modified <<-END
+		$(deploy/commit.sh)
+	END
+	[ -n "$commit" ] || fail 'there is no git here: name the commit, COMMIT=... COMMIT_TIME=SECONDS'
 fi
-time=$(date -u -d "@$seconds" +%Y-%m-%dT%H:%M:%SZ)
+[ "$modified" = true ] || modified=
+seconds=$(date -u -d "$time" +%s)
 tag=$(git describe --tags --exact-match --match 'v[0-9]*' "$commit" 2>/dev/null || true)
 if [ -n "$tag" ]; then
 	version=${tag#v}

@@ -8,9 +8,12 @@ import (
 	"sync"
 )
 
-// Variables that the linker sets in builds of packages, whose sources may have no
-// .git directory (the Makefile's STAMP): the package's version, the commit in full,
-// its time in RFC 3339, and "true" where the tree had changes.
+// Version is that of this tree: of the newest release in CHANGELOG.md.
+const Version = "0.1.0"
+
+// Variables that the linker sets (the Makefile's STAMP), since Go itself does not read the
+// commit in a worktree of git, in sources without .git, or with -buildvcs=false: a package's
+// version, the commit in full, its time in RFC 3339, and "true" where the tree had changes.
 var (
 	release  string
 	commit   string
@@ -21,7 +24,7 @@ var (
 // Identity is which Sluice runs and how it was built. Fields that the build does
 // not provide are empty.
 type Identity struct {
-	Sluice     string `json:"sluice"`                // version of the package or the module; "devel" in a checkout
+	Sluice     string `json:"sluice"`                // Version, or that of a package of a commit between releases
 	Commit     string `json:"commit,omitempty"`      // in full, or the 12 digits that a pseudo-version has
 	CommitTime string `json:"commit_time,omitempty"` // RFC 3339, UTC
 	Modified   bool   `json:"modified,omitempty"`    // the checkout had changes that were not committed
@@ -52,9 +55,8 @@ var Get = sync.OnceValue(func() Identity {
 // module is Sluice's path.
 const module = "github.com/sluice-rdma/sluice"
 
-const devel = "devel"
-
-// of returns what Go wrote into a program of Sluice and of its commit.
+// of returns what Go recorded about a build: the commit of Sluice, and the program that
+// Sluice is part of.
 func of(info *debug.BuildInfo) Identity {
 	for _, dep := range info.Deps {
 		if dep.Path != module {
@@ -64,9 +66,9 @@ func of(info *debug.BuildInfo) Identity {
 		if dep.Replace != nil {
 			dep = dep.Replace
 		}
-		return named(Identity{Sluice: dep.Version, Program: info.Main.Path})
+		return at(dep.Version, Identity{Sluice: Version, Program: info.Main.Path})
 	}
-	id := Identity{Sluice: info.Main.Version}
+	id := Identity{Sluice: Version}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
@@ -77,21 +79,18 @@ func of(info *debug.BuildInfo) Identity {
 			id.Modified = s.Value == "true"
 		}
 	}
-	return named(id)
+	return at(info.Main.Version, id)
 }
 
 // pseudo is the end of a version that Go makes of a commit: its time and 12 digits.
 var pseudo = regexp.MustCompile(`\d{14}-([0-9a-f]{12})(\+.*)?$`)
 
-// named fills in what the version reveals about the commit.
-func named(id Identity) Identity {
-	if id.Sluice == "" || id.Sluice == "(devel)" {
-		id.Sluice = devel
-	}
-	if m := pseudo.FindStringSubmatch(id.Sluice); m != nil && id.Commit == "" {
+// at fills in what the module's version reveals about the commit.
+func at(version string, id Identity) Identity {
+	if m := pseudo.FindStringSubmatch(version); m != nil && id.Commit == "" {
 		id.Commit = m[1]
 	}
-	if strings.HasSuffix(id.Sluice, "+dirty") {
+	if strings.HasSuffix(version, "+dirty") {
 		id.Modified = true
 	}
 	return id
@@ -104,9 +103,8 @@ func (id Identity) Settled() bool {
 	return id.Program == "" && !id.Modified && id.Commit != ""
 }
 
-// String returns the version with the commit: "devel, commit 0123456789ab (modified)".
+// String returns the version with the commit: "0.1.0, commit 0123456789ab (modified)".
 func (id Identity) String() string {
-	id = named(id) // also that of a document
 	s := id.Sluice + ", commit "
 	if id.Commit == "" {
 		return s + "unknown"

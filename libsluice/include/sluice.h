@@ -24,7 +24,8 @@ extern "C" {
 
 #define SLUICE_VERSION_MAJOR 0
 #define SLUICE_VERSION_MINOR 1
-#define SLUICE_VERSION "0.1"
+#define SLUICE_VERSION_PATCH 0
+#define SLUICE_VERSION "0.1.0"
 
 /*
  * How a queue pair is paced. sluice_options_init() sets every field to its

@@ -55,10 +55,10 @@ type Storage struct {
 // Loop is how a client's requests come: in a closed loop, each after another has
 // been answered, or in an open one, whether or not.
 type Loop struct {
-	// Requests that a client has under way: the queue depth. In a closed loop it
-	// has always so many, by default 1. With `rate` it has at most so many, and by
-	// default any number; what comes beyond waits, and counts from when it should
-	// have started.
+	// Requests that a client has under way: the queue depth. In a closed loop that
+	// is always this number, by default 1. With `rate` it is the most, by default
+	// any number; a request beyond it waits, and counts from when it should have
+	// started.
 	Outstanding int `yaml:"outstanding" eg:"32"`
 	// Requests a second that each client starts; 0 is a closed loop.
 	Rate float64 `yaml:"rate" apart:"200000"`

@@ -10,7 +10,7 @@ import (
 type RotatingIncast struct {
 	// Who takes part, as at `senders`: receivers in this order.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
-	// How many send in a round: those that come after the receiver; 0 is all
+	// How many hosts send in a round, the next ones after the receiver; 0 is all
 	// others.
 	FanIn int `yaml:"fan_in" eg:"8"`
 	// Bytes of each flow.

@@ -21,7 +21,7 @@ type Trace struct {
 	File string `yaml:"file" eg:"flows.txt" req:"yes"`
 	// What the file is: `hpcc`, a flow file (the number of flows, then lines `src
 	// dst pg dport size start`, with the start in seconds; groups and
-	// ports change nothing, and text after so many flows is left unread), or `htsim`, a connection
+	// ports change nothing, and text after that number of flows is left unread), or `htsim`, a connection
 	// matrix (`Nodes`, `Connections`, then lines such as `0->5 id 1 start 0 size
 	// 2000000`, with the start in picoseconds); `auto` sees which.
 	Format string `yaml:"format" eg:"htsim"`

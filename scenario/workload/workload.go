@@ -24,8 +24,8 @@ type Workload struct {
 	Priority *int `yaml:"priority" eg:"5"`
 	// The function of both ends' NICs to which its queue pairs belong, by its place in `nic.with.functions`.
 	Function int `yaml:"function" eg:"0"`
-	// A flow's messages have send times, so far apart: the NIC lets each leave no earlier, counted from the flow's start. 0 is no
-	// send times. The NIC has to schedule by time (`nic.with.send_time`).
+	// Time between the send times of a flow's messages, from the flow's start on: the NIC
+	// lets no message leave before its send time. 0 is no send times. The NIC has to schedule by time (`nic.with.send_time`).
 	Every units.Time `yaml:"every" eg:"5us"`
 	// Size of the messages that make up a flow; the last one may be smaller. 0 is
 	// one message a flow, and 1MiB for flows without end.
@@ -58,7 +58,7 @@ type Incast struct {
 	Connections int `yaml:"connections" eg:"4"`
 	// Bytes of each flow, or `unlimited`.
 	Size FlowSize `yaml:"size" eg:"unlimited" apart:"32KB" req:"yes"`
-	// How often they do: rounds, whose flows are others each time.
+	// Rounds; each has flows of its own.
 	Rounds int `yaml:"rounds" apart:"50"`
 	// With more rounds than one: time from the start of a round to that of the next.
 	Period units.Time `yaml:"period" apart:"1ms"`
@@ -96,14 +96,14 @@ type FlowSpec struct {
 	Stop units.Time `yaml:"stop" apart:"500us"`
 	// Its label; the default is the workload's.
 	Label string `yaml:"label" eg:"victim"`
-	// So many flows between the same hosts.
+	// The number of flows between the same two hosts.
 	Connections int `yaml:"connections" eg:"4"`
-	// So many flows (each with its connections), which differ by the steps
+	// The number of flows (each with its connections), which differ by the steps
 	// below; 0 is no flow.
 	Count int `yaml:"count" eg:"4"`
-	// Flow i leaves the host that comes i times so many after `src`.
+	// Flow i leaves the host i times this number after `src`.
 	SrcStep int `yaml:"src_step" eg:"1"`
-	// Flow i goes to the host that comes i times so many after `dst`.
+	// Flow i goes to the host i times this number after `dst`.
 	DstStep int `yaml:"dst_step" eg:"2"`
 	// Flow i starts i times this later.
 	StartStep units.Time `yaml:"start_step" eg:"1ms"`
@@ -133,9 +133,9 @@ type Poisson struct {
 	To string `yaml:"to" eg:"other-rack"`
 	// Most flows that start; 0 is no bound.
 	Flows int `yaml:"flows" eg:"1000"`
-	// How many send at once: at exponential intervals so many random others, or hosts
-	// of other racks, each start a flow to a host, to every host equally often. 0 is
-	// no incast.
+	// The number of senders of an incast: at exponential intervals this many random
+	// others, or hosts of other racks, each start a flow to a host, to every host
+	// equally often. 0 is no incast.
 	FanIn int `yaml:"fan_in" apart:"8"`
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// pages have the tables.
+var pages = []string{"docs/packages.md", "docs/api.md"}
+
 // fill writes the tables into a page: each stands between a line
 // <!-- layers: NAME --> and a line <!-- end -->. NAME is "all" or an audience.
 func fill(page []byte, layers Layers) ([]byte, error) {

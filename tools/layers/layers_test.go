@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -195,5 +197,90 @@ func TestFill(t *testing.T) {
 		if _, err := fill([]byte(page), layers); err == nil {
 			t.Errorf("%q: no error", page)
 		}
+	}
+}
+
+// The tables of docs/ are those of layers.yaml.
+func TestPages(t *testing.T) {
+	root := os.DirFS("../..")
+	layers, err := read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		have, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := fill(have, layers)
+		if err != nil {
+			t.Fatalf("%s: %v", page, err)
+		}
+		if string(have) != string(want) || !strings.Contains(string(want), "<!-- layers: ") {
+			t.Errorf("%s has no table or an old one: go generate ./tools/layers", page)
+		}
+	}
+}
+
+// arrow is a line "a --> b & c" of the picture, and label a package of a longer name.
+var (
+	arrow = regexp.MustCompile(`(?m)^  (\w+) --> (.+)$`)
+	label = regexp.MustCompile(`(\w+)\[([a-z0-9/]+)\]`)
+)
+
+// arrows returns the imports that a picture shows, as "importer imported".
+func arrows(page string) (all []string) {
+	_, picture, _ := strings.Cut(page, "graph TD")
+	picture, _, _ = strings.Cut(picture, "```")
+	named := map[string]string{}
+	for _, m := range label.FindAllStringSubmatch(picture, -1) {
+		named[m[1]] = m[2]
+	}
+	name := func(node string) string {
+		if long := named[node]; long != "" {
+			return long
+		}
+		return node
+	}
+	for _, m := range arrow.FindAllStringSubmatch(picture, -1) {
+		for _, to := range strings.Split(m[2], " & ") {
+			all = append(all, name(m[1])+" "+name(to))
+		}
+	}
+	return all
+}
+
+// imported reports whether a package, or one in its internal folder, may import another by its row.
+func (l Layers) imported(from, to string) bool {
+	for _, p := range l.paths {
+		if (p == from || strings.HasPrefix(p, from+"/internal/")) && l.rows[p].allowance(to) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// The picture of docs/architecture.md shows imports that there are.
+func TestPicture(t *testing.T) {
+	layers, err := read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := arrows(string(page))
+	if len(all) < 30 {
+		t.Errorf("the picture has %d arrows", len(all))
+	}
+	for _, a := range all {
+		from, to, _ := strings.Cut(a, " ")
+		if layers.rows[to] == nil || !layers.imported(from, to) {
+			t.Errorf("the picture shows that %s imports %s, which %s does not", from, to, source)
+		}
+	}
+	if layers.imported("sim/des", "nicmodel") || layers.imported("cc", "verbs") {
+		t.Error("imports that there are not")
 	}
 }

@@ -36,7 +36,7 @@ func run(args []string) (findings []string, err error) {
 		}
 		return findings, err
 	case "docs":
-		for _, page := range []string{"docs/architecture.md", "docs/api.md"} {
+		for _, page := range pages {
 			text, err := os.ReadFile(page)
 			if err != nil {
 				return nil, err

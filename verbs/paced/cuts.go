@@ -14,7 +14,7 @@ const (
 	ByRTT       Cause = iota // a round trip
 	ByECN                    // marks, of an engine that requires ECN
 	ByCNP                    // a congestion notification packet
-	ByEIN                    // an early incast notice
+	ByEIN                    // an explicit incast notification
 	ByTelemetry              // what switches reported
 	Causes      = iota
 )

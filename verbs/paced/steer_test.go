@@ -507,7 +507,7 @@ func TestAnEngineThatCannotLiveHere(t *testing.T) {
 		{scheme: "paced-test-path", kinds: verbs.ReportsPath | verbs.ReportsECN},
 		{scheme: "paced-test-delay", kinds: verbs.ReportsECN, missing: "max-delay telemetry"},
 		{scheme: "paced-test-delay", kinds: verbs.ReportsMaxDelay},
-		{scheme: "paced-test-ein", kinds: all &^ verbs.ReportsEIN, missing: "early incast notices"},
+		{scheme: "paced-test-ein", kinds: all &^ verbs.ReportsEIN, missing: "explicit incast notifications"},
 		{scheme: "paced-test-ein", kinds: verbs.ReportsEIN},
 		{scheme: "paced-test-ecn", plain: true, missing: "ECN marks"},
 		{scheme: "paced-test-ecn", kinds: verbs.ReportsECN},

@@ -463,7 +463,7 @@ func (q *QP) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 }
 
 // TelemetryKinds implements verbs.TelemetryQP: what the packets to the present
-// peer collect. Switches of the model set no early incast notices.
+// peer collect. Switches of the model set no explicit incast notifications.
 func (q *QP) TelemetryKinds() verbs.TelemetryKinds { return q.kinds }
 
 func reports(c *nicmodel.Congestion) (k verbs.TelemetryKinds) {

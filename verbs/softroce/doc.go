@@ -20,7 +20,7 @@
 //	gso     on or off: let the kernel cut messages into packets (UDP_SEGMENT)
 //	turnaround  on or off: ask peers how long they take to answer, which those of
 //	        this package tell, by a bit that IBA reserves; on by default on the
-//	        loopback, off elsewhere; docs/timestamps.md
+//	        loopback, off elsewhere; docs/host-ebpf.md
 //	window  packets that a connection may have under way: by default 256 KiB, and
 //	        at most 256
 //	maxqp   queue pairs that the device takes: 65536

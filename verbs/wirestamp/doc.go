@@ -27,5 +27,5 @@
 // # Needs
 //
 // Linux 5.8, CAP_BPF and CAP_NET_ADMIN. Only reliable connections are stamped, and
-// only UDP port 4791. docs/timestamps.md has the rest.
+// only UDP port 4791. docs/host-ebpf.md has the rest.
 package wirestamp

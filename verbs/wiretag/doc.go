@@ -24,5 +24,5 @@
 //
 // # Needs
 //
-// Linux 5.8, CAP_BPF and CAP_NET_ADMIN. docs/host-telemetry.md has the rest.
+// Linux 5.8, CAP_BPF and CAP_NET_ADMIN. docs/host-ebpf.md has the rest.
 package wiretag

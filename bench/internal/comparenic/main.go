@@ -1,5 +1,5 @@
 // Command comparenic runs built-in scenarios with staged and with reduced NICs and writes
-// docs/nic-reduced.md: what is reported with each, side by side (make compare-nic).
+// a section of docs/nic-figures.md: what is reported with each, side by side (make compare-nic).
 package main
 
 import (
@@ -11,12 +11,13 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// A figure is the mean of runs with seeds from 1 on: so many, or a few of what takes long.
+// A figure is the mean of runs with seeds from 1 to seeds, or to fewSeeds of what takes long.
 const seeds, fewSeeds = 8, 3
 
 // shorter are overrides for scenarios that take long.
@@ -31,8 +32,11 @@ var left = map[string]string{
 	"websearch-million": "a million flows are what staged NICs are too slow for",
 }
 
+// section is what it writes of the page.
+const section = "written by make compare-nic"
+
 func main() {
-	out := flag.String("o", "", "file to write; standard output without")
+	out := flag.String("o", "", "page whose section to write; standard output without")
 	flag.Parse()
 	if err := write(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "compare-nic:", err)
@@ -42,15 +46,12 @@ func main() {
 
 func write(out string) error {
 	var b strings.Builder
-	b.WriteString(`<!-- Written by make compare-nic. -->
-
-# Reduced NICs beside staged ones
-
-What scenarios report with the staged [NIC model](nic.md) and with the [reduced one](nic.md#the-reduced-nic), whose latencies come
-from the same preset; the engine is in the NIC with both. ` + "`make compare-nic`" + ` runs all of it and writes this page. The error is
+	b.WriteString(`
+What scenarios report with the staged model and with the [reduced one](nic.md#the-reduced-nic), whose latencies come
+from the same preset; the engine is in the NIC with both. ` + "`make compare-nic`" + ` runs all of it and writes this section. The error is
 reduced over staged, less 1.
 
-## One flow
+### One flow
 
 One Write over one switch that is idle, 100 Gbps (10 for ` + "`timely10g`, 50 for `cx4lx`" + `), MTU 1024: completion time in us, staged / reduced, error.
 
@@ -63,7 +64,7 @@ One Write over one switch that is idle, 100 Gbps (10 for ` + "`timely10g`, 50 fo
 		return err
 	}
 	fmt.Fprintf(&b, `
-## An incast of READs
+### An incast of READs
 
 One of five hosts reads 1 MB from each of the others over one switch, 100 Gbps, ECN from 100 to 400 KB: seeds 1 to %d, as below.
 
@@ -72,7 +73,7 @@ One of five hosts reads 1 MB from each of the others over one switch, 100 Gbps, 
 		return err
 	}
 	b.WriteString(`
-## READs and Writes of the same hosts
+### READs and Writes of the same hosts
 
 Each of six hosts at one switch, 100 Gbps, keeps eight blocks under way with the five others; half are read. Sizes are those of Alibaba's block storage, 4.5 ms of them.
 
@@ -81,7 +82,7 @@ Each of six hosts at one switch, 100 Gbps, keeps eight blocks under way with the
 		return err
 	}
 	fmt.Fprintf(&b, `
-## Random scenarios
+### Random scenarios
 
 %d stars of 3 to 8 hosts, with one to three workloads of all kinds that both models have, seeds 1 to %d: the median and the largest error of the scenarios' means, without
 sign, and in how many it is beyond 5 percent and twice its standard error.
@@ -91,7 +92,7 @@ sign, and in how many it is beyond 5 percent and twice its standard error.
 		return err
 	}
 	fmt.Fprintf(&b, `
-## Built-in scenarios
+### Built-in scenarios
 
 Means of seeds 1 to %d, of the long ones 1 to %d: staged / reduced, error, and after ± the standard error of that, from how much seeds differ. Paths
 are drawn otherwise, so where there are several, collisions fall elsewhere. Latencies in us.
@@ -104,7 +105,7 @@ are drawn otherwise, so where there are several, collisions fall elsewhere. Late
 		_, err := fmt.Print(b.String())
 		return err
 	}
-	return os.WriteFile(out, []byte(b.String()), 0o666)
+	return outfile.WriteSection(out, section, b.String())
 }
 
 const oneFlow = `

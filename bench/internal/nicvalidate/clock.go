@@ -237,7 +237,7 @@ func load(from, to *host, over *bool) error {
 // clockMarkdown writes the page's section.
 func clockMarkdown(b *strings.Builder, all []*RoundTrips) {
 	fmt.Fprintf(b, `
-## The clock
+### The clock
 
 Round trips by the NIC's timestamps, [calibrated](calibration.md) to the host's clock, against the simulation's: two machines
 at 50 Gbps, on PCIe 3.0 x8. A host reads its NIC's counter over PCIe when calibration advises it, and in between

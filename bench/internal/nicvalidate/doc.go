@@ -1,5 +1,5 @@
 // Package nicvalidate compares the NIC model with published measurements of NICs and
-// PCIe devices (docs/nic-validation.md).
+// PCIe devices (docs/nic-figures.md).
 //
 // published.yaml has the figures, with their sources and their class: fit, seen or blind, by
 // the rule that the page states. blind.yaml has the blind ones as they were taken down,
@@ -12,4 +12,4 @@
 // Every measurement is deterministic. All of them take seconds.
 package nicvalidate
 
-//go:generate go run ./internal/write -o ../../../docs/nic-validation.md -first blindfirst.yaml
+//go:generate go run ./internal/write -o ../../../docs/nic-figures.md -first blindfirst.yaml

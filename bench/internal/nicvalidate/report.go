@@ -71,19 +71,19 @@ func Summarise(results []Result, class Class, filter func(*Row) bool) Errors {
 	return s
 }
 
-// Markdown writes docs/nic-validation.md.
+// Section names what Markdown writes within docs/nic-figures.md.
+const Section = "written by make validate-nic"
+
+// Markdown writes its section of docs/nic-figures.md.
 func Markdown(w io.Writer, results []Result, clock []*RoundTrips) error {
 	var b strings.Builder
-	b.WriteString(`<!-- Written by make validate-nic. -->
-
-# The NIC model against published measurements
-
-What was measured of real NICs and PCIe devices, beside what the [model](nic.md) says: ` + "`make validate-nic`" + `
-takes all figures anew and writes this page. The published figures and their sources are in
+	b.WriteString(`
+What was measured of real NICs and PCIe devices, beside what the model says: ` + "`make validate-nic`" + `
+takes all figures anew and writes this section. The published figures and their sources are in
 [published.yaml](../bench/internal/nicvalidate/published.yaml); those of the blind rows in [blind.yaml](../bench/internal/nicvalidate/blind.yaml),
 and how these are run in [blindruns.yaml](../bench/internal/nicvalidate/blindruns.yaml).
 
-## Classes
+### Classes
 
 The rule, written down before any blind row was run:
 
@@ -99,14 +99,10 @@ two sources counts once, and what is no prediction not at all: such points are *
 tables below. Wanted of blind rows is a median of at most 15 percent, of NICs and of PCIe each; the two
 are summed up apart, because a PCIe device's rows say little of a NIC. A blind or seen point that is off by more than 35 percent has its deviation.
 
-No row that was there before the classes is blind. Rows and presets are of the same days and the same hands; where the history has
-rows before their preset (K4 to K16, by four minutes), or after it (KS, LB1 and the raw data of pcie-bench), no first result can be told from a
-later one. K3 is fit, because fetches of one element followed it
-until completions of 128 bytes (section 2.1 of the paper) took their place, and so is the 64 B of P9, which is the engine's 47 million writes a second. The 16 units
-of connectib lie near what K5 and K12 imply, though they were set from a product's brief. The set-ups of K5, K11 and L3 and the length of all floods were changed
-after a first result, and those of K8, K10 and K15 later, to what the benchmarks of the paper have. That translations come in order, that a
-write of another socket's line costs a look at that socket's memory, and that reads leave nothing in the cache was decided with
-PB8 and PB14 in view.
+Rows that were made with the presets, by the same hands, are not blind. K3 and the 64 B of P9 are fit, since a parameter follows from them. The 16 units of
+connectib lie near what K5 and K12 imply, though they are a product brief's. The set-ups of K5, K8, K10, K11, K15 and L3 and the length of all floods were
+chosen with a result in view, and so were three mechanisms, with PB8 and PB14: translations come in order, a write of another socket's line costs a look
+at that socket's memory, and reads leave nothing in the cache.
 
 `)
 	summary(&b, results)
@@ -129,20 +125,20 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 			results[i].markdown(&rows, class, known)
 		}
 		if rows.Len() > 0 {
-			fmt.Fprintf(&b, "\n## %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n%s", titles[class], &rows)
+			fmt.Fprintf(&b, "\n### %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n%s", titles[class], &rows)
 		}
 	}
 	clockMarkdown(&b, clock)
 	notThereYet(&b, results)
-	b.WriteString("\n## How each figure is taken\n\nWhat the sources do not say was chosen, and is named here.\n\n")
+	b.WriteString("\n### How each figure is taken\n\nWhat the sources do not say was chosen, and is named here.\n\n")
 	for i := range results {
 		if m := &results[i].Measurement; m.How != "" {
 			fmt.Fprintf(&b, "- %s: %s.\n", m.Row, m.How)
 		}
 	}
-	b.WriteString("\n## Deviations\n")
+	b.WriteString("\n### Deviations\n")
 	for i, d := range known {
-		fmt.Fprintf(&b, "\n### D%d\n\n%s: %s\n", i+1, strings.Join(d.Rows, ", "), strings.TrimSpace(d.Why))
+		fmt.Fprintf(&b, "\n#### D%d\n\n%s: %s\n", i+1, strings.Join(d.Rows, ", "), strings.TrimSpace(d.Why))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -249,7 +245,7 @@ func notThereYet(b *strings.Builder, results []Result) {
 	if len(order) == 0 {
 		return
 	}
-	b.WriteString("\n## Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n| lacks | rows |\n|---|---|\n")
+	b.WriteString("\n### Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n| lacks | rows |\n|---|---|\n")
 	for _, what := range order {
 		fmt.Fprintf(b, "| %s | %s |\n", what, strings.Join(rows[what], "; "))
 	}

@@ -66,7 +66,7 @@ type arrival struct {
 func openSocket(name string) (*socket, error) {
 	link, err := net.InterfaceByName(name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no interface %s: ip link shows those that there are", name)
+		return nil, fmt.Errorf("there is no interface %s: ip link lists them", name)
 	}
 	if link.Flags&net.FlagUp == 0 {
 		return nil, fmt.Errorf("the interface %s is down: ip link set %s up", name, name)

@@ -353,7 +353,7 @@ func TestPowerTCP(t *testing.T) {
 	}
 }
 
-// Pulser by early incast notices and marks.
+// Pulser by explicit incast notifications and marks.
 func TestPulser(t *testing.T) {
 	p := bottleneckPorts()
 	p[2].ECN = 50_000

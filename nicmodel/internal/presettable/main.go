@@ -8,13 +8,13 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/nicmodel"
 )
 
 const (
-	page  = "../docs/nic.md" // from the folder of package nicmodel
-	begin = "<!-- Written by nicmodel/internal/presettable; run go generate ./nicmodel. -->\n"
-	end   = "<!-- End of what is written. -->\n"
+	page    = "../docs/nic.md" // from the folder of package nicmodel
+	section = "presets, written by go generate ./nicmodel"
 )
 
 // order is that of the columns.
@@ -28,20 +28,11 @@ func main() {
 }
 
 func write(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return fmt.Errorf("%s has no place for the table: it is between %q and %q", path, begin, end)
-	}
 	t, err := table()
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(before+begin+"\n"+t+"\n"+end+after), 0o666)
+	return outfile.WriteSection(path, section, "\n"+t+"\n")
 }
 
 // table is Markdown. A cell that is empty has the value of the one to its left.

@@ -501,7 +501,7 @@ struct sluice_timely_config {
 	// round trip (section 5). The simulations of HPCC and PowerTCP do so.
 	bool per_rtt;
 
-	// initial_rate is where a flow starts; zero is max_rate. The paper gives
+	// initial_rate is a flow's first rate; zero is max_rate. The paper gives
 	// none.
 	sluice_rate initial_rate;
 	// min_rate is the lowest rate. The paper gives none; public code has 100 and 120 Mbps.
@@ -564,14 +564,14 @@ struct sluice_timely {
 
 // sluice_swift_config is Swift's parameters. Sections are the paper's, which gives no value but
 // min_cwnd's; the others' sources are in docs/engines/swift.md. All flows that share
-// links should have the same: their targets are what they compete by.
+// links should have the same: they compete by their targets.
 struct sluice_swift_config {
 	// base_target is the target delay of a large window over no hop, the base
 	// round trip included (section 3.5). Zero is 25us, as Poseidon's section
 	// 5.1 has it, or five quarters of the environment's base RTT if that is
 	// more.
 	sluice_time base_target;
-	// hop_scale is what each hop adds to the target (topology scaling, section
+	// hop_scale is added to the target by each hop (topology scaling, section
 	// 3.5).
 	sluice_time hop_scale;
 	// Hops is the number of switches on the forward path, for topology scaling,
@@ -601,11 +601,11 @@ struct sluice_swift_config {
 	// flow scaling, or one packet if that is more.
 	double min_cwnd;
 	double max_cwnd;
-	// initial_cwnd is the first window, in packets; zero is what the line rate
+	// initial_cwnd is the first window, in packets; zero is the window that the line rate
 	// fills in one base RTT, or one packet if that is more.
 	double initial_cwnd;
-	// retx_reset_threshold is how many retransmission timeouts without an
-	// acknowledgement take the window to min_cwnd (Algorithm 1).
+	// retx_reset_threshold is the number of retransmission timeouts, without an
+	// acknowledgement between them, that take the window to min_cwnd (Algorithm 1).
 	int64_t retx_reset_threshold;
 	// PLB has the flow leave a path on which its delay stays above the target: after
 	// plb_idle_rounds round trips in a row when it has nothing under way, after
@@ -686,7 +686,7 @@ struct sluice_swift_pathed {
 
 // sluice_fast_config is FAST*'s parameters.
 struct sluice_fast_config {
-	// Alpha is how much of the flow's rate queues are to hold: in balance the rate
+	// Alpha is the part of the flow's rate that queues hold: in balance the rate
 	// times the share of the round trip that is spent in queues (TIMELY, section 6.1,
 	// has 10, 50 and 100Mbps).
 	sluice_rate alpha;
@@ -699,7 +699,7 @@ struct sluice_fast_config {
 	// base_window is for how long the shortest round trip seen counts at least; twice
 	// that at most. FAST TCP never forgets it.
 	sluice_time base_window;
-	// initial_rate is where a flow starts; zero is the line rate. TIMELY gives none.
+	// initial_rate is a flow's first rate; zero is the line rate. TIMELY gives none.
 	sluice_rate initial_rate;
 	// min_rate is the lowest rate. TIMELY gives none.
 	sluice_rate min_rate;
@@ -747,8 +747,8 @@ struct sluice_dcqcn_config {
 	// alpha_timer is K: for each such span without a notification alpha falls
 	// (equation 2). It must exceed what lies between two notifications.
 	sluice_time alpha_timer;
-	// increase_timer and byte_counter are T and B: the rate rises for each such span, and
-	// for each so many bytes sent (section 3.1).
+	// increase_timer and byte_counter are T and B: the rate rises each time that span has
+	// passed, and each time that number of bytes has been sent (section 3.1).
 	sluice_time increase_timer;
 	// byte_counter of 0 is none: the timer alone decides, as in public simulations.
 	sluice_bytes byte_counter;
@@ -909,10 +909,10 @@ struct sluice_pulser {
 
 // sluice_retcp_config is reTCP's parameters.
 struct sluice_retcp_config {
-	// jump_up is what the window is multiplied by when acknowledgements begin to tell
+	// jump_up multiplies the window when acknowledgements begin to tell
 	// of a circuit, from 1.
 	double jump_up;
-	// jump_down is what it is divided by when they cease to, from 1.
+	// jump_down divides it when they cease to, from 1.
 	double jump_down;
 	// initial_cwnd is the first window, in packets, from which slow start doubles it
 	// each round trip; 0 is RFC 3390's, two to four packets.
@@ -961,7 +961,7 @@ struct sluice_ack {
 	sluice_bytes sent;
 
 	bool ecn; // the acknowledged packet, or one of a burst, met a congestion mark
-	bool ein; // the same for an early incast notice
+	bool ein; // the same for an explicit incast notification
 	// Hops is the number of switches on the path.
 	uint8_t hops;
 	// Circuit says that the newest of them left a virtual output queue whose circuit
@@ -1001,7 +1001,7 @@ struct sluice_powertcp_config {
 	// (section 3.3): the additive increase is beta = HostBw tau / N. The
 	// paper gives no value.
 	double flows;
-	// Remember is how often in a round trip the window is remembered, so that
+	// Remember is the number of times in a round trip that the window is remembered, so that
 	// the window when the acknowledged segment was sent is known to within
 	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
 	// section 3.3 remembers once.
@@ -1110,7 +1110,7 @@ struct sluice_theta_powertcp_config {
 	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
 	// simulator has one half.
 	double min_current;
-	// Eta is what the power is divided by, from 0.5 to 2: the share of tau's window
+	// Eta divides the power, from 0.5 to 2: the share of tau's window
 	// that flows without a queue aim at. The paper has none (1).
 	double eta;
 	// least_rtt takes the flow's least round trip for tau in the power, where that
@@ -1283,7 +1283,7 @@ struct sluice_poseidon_config {
 	sluice_time p;
 	// K is the least target delay (equation 3).
 	sluice_time k;
-	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
+	// M is the step of one update, in (0, 2): at 1 a flow reaches the rate
 	// that the delay calls for in one round trip (equations 4 and 5).
 	double m;
 	// max_gain bounds the gain of a round trip: by how many e-folds the window
@@ -1308,11 +1308,11 @@ struct sluice_poseidon_config {
 	// base RTT and the largest target, P + K.
 	double min_cwnd;
 	double max_cwnd;
-	// initial_cwnd is the first window, in packets; zero is what the line rate
+	// initial_cwnd is the first window, in packets; zero is the window that the line rate
 	// fills in one base RTT. The paper gives none.
 	double initial_cwnd;
-	// retx_reset_threshold is how many retransmission timeouts without an
-	// acknowledgement take the window to min_cwnd (Algorithm 2). The paper
+	// retx_reset_threshold is the number of retransmission timeouts, without an
+	// acknowledgement between them, that take the window to min_cwnd (Algorithm 2). The paper
 	// gives no value.
 	int64_t retx_reset_threshold;
 
@@ -1323,14 +1323,14 @@ struct sluice_poseidon_config {
 	// of the measured one; zero takes the environment's base RTT.
 	sluice_time base_delay;
 
-	// Signal is what is held against the target: mpd, the largest delay of any
+	// Signal is compared with the target: mpd, the largest delay of any
 	// hop, or rtt, what queues add to the round trip (section 5.6.1 takes the
 	// first away to show what it is for). base_delay is taken out of the latter.
 	const char *signal;
-	// Target is how the target falls as the rate rises: log (equation 3), power
+	// Target is the law by which the target falls as the rate rises: log (equation 3), power
 	// (appendix C, as the rate to the Q), or fixed, not at all (section 5.6.1).
 	const char *target;
-	// Scaling is what the target falls with: rate, or cwnd (appendix C), the
+	// Scaling is the variable that the target falls with: rate, or cwnd (appendix C), the
 	// window, as if every round trip took one base RTT.
 	const char *scaling;
 	// Q is the exponent of Target power, from -2 to below 0; -0.5 is Swift's.
@@ -1338,7 +1338,7 @@ struct sluice_poseidon_config {
 	// fixed_target is that of Target fixed; zero is K + P/2, the target of the
 	// geometric mean of min_rate and max_rate. The paper gives none.
 	sluice_time fixed_target;
-	// Update is how far the window goes: distance (equation 4), ratio
+	// Update is the law of the window's step: distance (equation 4), ratio
 	// (equation 13 of appendix B.3), or aimd, which is Swift's additive increase
 	// and multiplicative decrease (section 5.6.1).
 	const char *update;

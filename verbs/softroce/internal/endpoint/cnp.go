@@ -13,7 +13,7 @@ const cnpInterval = 50 * units.Microsecond
 
 // noteCongestion handles the congestion signals of a packet. A marked request or
 // READ response calls for a CNP and an echo in the next acknowledgement. A marked
-// response marks its request. An early incast notice is echoed likewise.
+// response marks its request. An explicit incast notification is echoed likewise.
 func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound) {
 	c := &q.congestion
 	response := in.Opcode >= ib.ReadResponseFirst && in.Opcode <= ib.AtomicAcknowledge

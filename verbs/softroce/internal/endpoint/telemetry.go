@@ -7,7 +7,7 @@ import (
 )
 
 // Collect says what the packets of connections collect on their way, and how that
-// is written. Early incast notices need no request in a packet: they are read and
+// is written. Explicit incast notifications need no request in a packet: they are read and
 // returned in any case.
 type Collect struct {
 	Delay *telemetry.DelayFormat // the largest delay of a hop; nil for no

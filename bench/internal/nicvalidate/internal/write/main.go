@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/internal/nicvalidate"
 	"github.com/sluice-rdma/sluice/bench/sweep"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
 // options are the flags; those of a folder are as in sluice storm.
@@ -30,7 +31,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.page, "o", "", "file to write; standard output without")
+	flag.StringVar(&o.page, "o", "", "page whose section to write; standard output without")
 	flag.StringVar(&o.first, "first", "", "file to append the first figures of new blind rows to")
 	flag.StringVar(&o.out, "out", "", "keep figures in a directory, or s3://BUCKET/PREFIX, and take only those that are not there")
 	flag.StringVar(&o.endpoint, "endpoint", "", "URL of the object store, where -out is s3://BUCKET/PREFIX")
@@ -126,7 +127,7 @@ func write(o *options, figures [][]byte, w io.Writer) error {
 		_, err := io.WriteString(w, page.String())
 		return err
 	}
-	return os.WriteFile(o.page, []byte(page.String()), 0o666)
+	return outfile.WriteSection(o.page, nicvalidate.Section, page.String())
 }
 
 func appendFirst(name string, results []nicvalidate.Result) error {
