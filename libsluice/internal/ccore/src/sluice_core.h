@@ -564,7 +564,8 @@ struct sluice_timely {
 
 // sluice_swift_config is Swift's parameters. Sections are the paper's, which gives no value but
 // min_cwnd's; the others' sources are in docs/engines/swift.md. All flows that share
-// links should have the same: they compete by their targets.
+// links should have the same: they compete by their targets. Bounds of a second keep
+// targets far from the end of theirs; hops go up to the largest TTL.
 struct sluice_swift_config {
 	// base_target is the target delay of a large window over no hop, the base
 	// round trip included (section 3.5). Zero is 25us, as Poseidon's section
@@ -750,7 +751,8 @@ struct sluice_dcqcn_config {
 	// increase_timer and byte_counter are T and B: the rate rises each time that span has
 	// passed, and each time that number of bytes has been sent (section 3.1).
 	sluice_time increase_timer;
-	// byte_counter of 0 is none: the timer alone decides, as in public simulations.
+	// byte_counter of 0 is none: the timer alone decides, as in public simulations. The
+	// bounds of both keep what is caught up with after a pause countable.
 	sluice_bytes byte_counter;
 	// fast_recovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
