@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc/swift"
 	"github.com/sluice-rdma/sluice/cc/thetapowertcp"
 	"github.com/sluice-rdma/sluice/cc/timely"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -51,9 +52,9 @@ func made[C any](name string, make func(C, cc.Env) (cc.Engine, error), defaults 
 
 const us = units.Microsecond
 
-// engines are all variants of core.yaml, with configurations that between them take
-// every branch of the engine.
-var engines = []engine{
+// engines are all variants of core.yaml. Configurations that between them take every branch of
+// an engine stand here; one that has no row is tried with its defaults and with each example.
+var engines = withOthers([]engine{
 	made("none", none.New, none.DefaultConfig),
 	made("timely", timely.New, timely.DefaultConfig,
 		func(*timely.Config) {},
@@ -108,18 +109,66 @@ var engines = []engine{
 		func(c *poseidon.Config) { c.Signal, c.Target = poseidon.SignalRTT, poseidon.TargetPower },
 		func(c *poseidon.Config) { c.Target, c.Update = poseidon.TargetFixed, poseidon.UpdateRatio },
 		func(c *poseidon.Config) { c.Scaling, c.Update, c.AI = poseidon.ScalingCwnd, poseidon.UpdateAIMD, 3 }),
+})
+
+// spec is what core.yaml says of engines.
+type spec struct {
+	Variants []struct{ Tag string }
+	Out      map[string]string
+}
+
+func readSpec() (s spec, err error) {
+	text, err := os.ReadFile("core.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &s)
+	}
+	return s, err
+}
+
+func tag(s *cc.Scheme) string { return strings.ReplaceAll(s.Name, "-", "_") }
+
+func withOthers(known []engine) []engine {
+	in, err := readSpec()
+	if err != nil {
+		panic(err) // a file beside this one
+	}
+	for _, s := range cc.Schemes() {
+		has := func(e engine) bool { return e.name == tag(&s) }
+		variant := func(v struct{ Tag string }) bool { return v.Tag == tag(&s) }
+		if slices.ContainsFunc(known, has) || !slices.ContainsFunc(in.Variants, variant) {
+			continue
+		}
+		e := engine{name: tag(&s), make: s.New, configs: []any{s.DefaultConfig()}}
+		for i := range reflect.TypeOf(e.configs[0]).Elem().NumField() {
+			c := s.DefaultConfig()
+			f := reflect.TypeOf(c).Elem().Field(i)
+			if err := yaml.Unmarshal([]byte(f.Tag.Get("yaml")+": "+f.Tag.Get("eg")), c); err != nil {
+				panic(fmt.Sprintf("%s: the example of %s: %v", s.Name, f.Name, err))
+			}
+			e.configs = append(e.configs, c)
+		}
+		known = append(known, e)
+	}
+	return known
 }
 
 // list is the C that starts each of them.
 func list() string {
 	var b strings.Builder
 	for i, e := range engines {
-		switch e.name {
-		case "none": // has no configuration
-			fmt.Fprintf(&b, "PLAIN(%d, none)\n", i)
-		case "poseidon":
-			fmt.Fprintf(&b, "WORDS(%d, poseidon)\n", i)
-		case "swift_plb":
+		config := reflect.TypeOf(e.configs[0]).Elem()
+		var read strings.Builder
+		for i := range config.NumField() {
+			if f := config.Field(i); f.Type.Kind() == reflect.String {
+				fmt.Fprintf(&read, "word(&c.%s);", f.Tag.Get("yaml"))
+			}
+		}
+		switch {
+		case config.NumField() == 0:
+			fmt.Fprintf(&b, "PLAIN(%d, %s)\n", i, e.name)
+		case read.Len() > 0:
+			fmt.Fprintf(&b, "WORDS(%d, %s, %s)\n", i, e.name, read.String())
+		case e.name == "swift_plb":
 			fmt.Fprintf(&b, "ENGINE(%d, swift_plb, swift)\n", i)
 		default:
 			fmt.Fprintf(&b, "ENGINE(%d, %s, %s)\n", i, e.name, e.name)
@@ -130,10 +179,18 @@ func list() string {
 }
 
 // words are those that configurations have; C gets their places in this list.
-var words = []string{
-	poseidon.SignalMPD, poseidon.SignalRTT, poseidon.TargetLog, poseidon.TargetPower, poseidon.TargetFixed,
-	poseidon.ScalingRate, poseidon.ScalingCwnd, poseidon.UpdateDistance, poseidon.UpdateRatio, poseidon.UpdateAIMD,
-}
+var words = func() (all []string) {
+	for _, s := range cc.Schemes() {
+		settings, err := field.Describe(reflect.TypeOf(s.DefaultConfig()).Elem())
+		if err != nil {
+			panic(err) // a tag of the program's own
+		}
+		for _, s := range settings {
+			all = append(all, s.Words...)
+		}
+	}
+	return all
+}()
 
 // image is a configuration as C lays it out. Words are 8 bytes there.
 func image(t testing.TB, config any) []byte {
@@ -166,15 +223,8 @@ func image(t testing.TB, config any) []byte {
 
 // Every engine of the tree is in C, or the specification says why not.
 func TestAllEnginesAreInCOrSaidToBeOut(t *testing.T) {
-	text, err := os.ReadFile("core.yaml")
+	spec, err := readSpec()
 	if err != nil {
-		t.Fatal(err)
-	}
-	var spec struct {
-		Variants []struct{ Tag string }
-		Out      map[string]string
-	}
-	if err := yaml.Unmarshal(text, &spec); err != nil {
 		t.Fatal(err)
 	}
 	var tested []string
@@ -187,7 +237,7 @@ func TestAllEnginesAreInCOrSaidToBeOut(t *testing.T) {
 		}
 	}
 	for _, s := range cc.Schemes() {
-		in := slices.Contains(tested, strings.ReplaceAll(s.Name, "-", "_"))
+		in := slices.Contains(tested, tag(&s))
 		if out := spec.Out[s.Name] != ""; in == out {
 			t.Errorf("the engine %s: in C %v, said to be out %v", s.Name, in, out)
 		}

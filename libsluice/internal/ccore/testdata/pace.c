@@ -119,7 +119,7 @@ static void start(const char *engine, struct sluice_engine *e)
 		sluice_engine_start_##tag(e, sluice_##base##_default_config(), env); \
 		return;                                                         \
 	}
-#define WORDS(number, tag) ENGINE(number, tag, tag)
+#define WORDS(number, tag, read) ENGINE(number, tag, tag)
 #define PLAIN(number, tag)                                \
 	if (!strcmp(engine, #tag)) {                      \
 		sluice_engine_start_##tag(e, env);        \

@@ -50,16 +50,13 @@ static void start(struct sluice_engine *e, const struct head *h)
 	case number:                                          \
 		sluice_engine_start_##tag(e, env);            \
 		return;
-#define WORDS(number, tag)                                    \
+#define WORDS(number, tag, read)                              \
 	case number: {                                        \
 		struct sluice_##tag##_config c;               \
 		if (h->config != sizeof c)                    \
 			abort();                              \
 		memcpy(&c, config, sizeof c);                 \
-		word(&c.signal);                              \
-		word(&c.target);                              \
-		word(&c.scaling);                             \
-		word(&c.update);                              \
+		read                                          \
 		sluice_engine_start_##tag(e, c, env);         \
 		return;                                       \
 	}
