@@ -161,7 +161,7 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 # By name, so a test that is as long under -short runs again where another package's of its name is not.
 test-long: need-go deps-all $(GOTESTSUM) ## run what make test leaves out of test-all, and nothing again that it runs whole
 	@echo '$(CHOSEN)'
-	@long=$$($(GO) run ./tools/longtests) && $(test-others) -run "$$long" $(OTHERS)
+	@long=$$($(GO) run ./tools/longtests names) && where=$$($(GO) run ./tools/longtests packages | grep -v -x $(addprefix -e ,$(GUESTS))) && $(test-others) -run "$$long" $$where
 	@$(test-guests) $(GUESTS)
 
 test-k8s: need-go ## build a kube-apiserver, minutes, and have it judge the job files of sluice sweep (docs/sweep.md)

@@ -114,8 +114,9 @@ func isTest(function string) bool {
 	return ok && function != "TestMain" && !unicode.IsLower(r)
 }
 
-// tests gives the tests that ask, themselves or through what they call.
-func (f *functions) tests() []string {
+// tests gives the names of the tests that ask, themselves or through what they call, and their
+// directories.
+func (f *functions) tests() (names, dirs []string) {
 	callers := map[name][]name{}
 	for caller, called := range f.calls {
 		for c := range called {
@@ -131,11 +132,11 @@ func (f *functions) tests() []string {
 			}
 		}
 	}
-	found := map[string]bool{}
+	found, in := map[string]bool{}, map[string]bool{}
 	for n := range ask {
 		if f.test[n] {
-			found[n.function] = true
+			found[n.function], in[n.dir] = true, true
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(in))
 }

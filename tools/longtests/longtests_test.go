@@ -39,18 +39,24 @@ func half(t *testing.T) {}
 `),
 		"c/testdata/d_test.go": &fstest.MapFile{Data: []byte("no Go")},
 	}
-	got, err := find(root)
+	got, packages, err := find(root)
 	want := []string{"TestAsks", "TestDraws", "TestDrawsWithin", "TestOfAnotherPackage", "TestProgram", "TestThroughAMethod", "TestThroughAnother"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if !slices.Equal(packages, []string{"a"}) {
+		t.Errorf("packages %q", packages)
 	}
 }
 
 // TestTree holds the tool to tests of this tree of which it is known.
 func TestTree(t *testing.T) {
-	got, err := find(os.DirFS("../.."))
+	got, packages, err := find(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(packages, "internal/rxetest") || slices.Contains(packages, "tools/longtests") {
+		t.Errorf("packages %q", packages)
 	}
 	for name, want := range map[string]bool{"TestSluice": true, "TestOneGuest": true, "TestConservation": true, "TestFind": false, "TestRules": false, "TestPages": false} {
 		if slices.Contains(got, name) != want {
