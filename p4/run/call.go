@@ -23,6 +23,9 @@ func (c *compiler) callNum(e *ast.Call) num {
 	o := c.callOp(e, dst)
 	off := dst.off
 	return func(m *machine) uint64 {
+		if m.exit || m.failed { // in what the expression evaluated before
+			return 0
+		}
 		o(m)
 		return m.w[off]
 	}
@@ -34,6 +37,9 @@ func (c *compiler) callStore(e *ast.Call, dst place) act {
 	o := c.callOp(e, tmp)
 	cp := c.copyTo(dst, tmp)
 	return func(m *machine) {
+		if m.exit || m.failed { // in what the expression evaluated before
+			return
+		}
 		o(m)
 		cp(m)
 	}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"math/big"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -244,6 +246,9 @@ func (c *compiler) binaryWide(e *ast.Binary, dst place) act {
 }
 
 func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, signed bool, dst place) act {
+	if o == ast.OpDiv || o == ast.OpMod {
+		o, ey = byPowerOfTwo(o, ey)
+	}
 	n := wordsOf(w)
 	tmp := c.temp(dstType(dst, ex))
 	if size(tmp.t) != n {
@@ -328,6 +333,22 @@ func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, sign
 		xa, ya := x.at(m), y.at(m)
 		f(m.w[res.off:res.off+n], m.w[xa:xa+n], m.w[ya:ya+n])
 	}, c.copyTo(dst, res)})
+}
+
+// byPowerOfTwo is a division, or what it leaves, by a constant power of two as a shift or a mask; the same operation if it is
+// by something else.
+func byPowerOfTwo(o ast.Op, y ast.Expr) (ast.Op, ast.Expr) {
+	v := y.Const()
+	if v == nil || v.Int == nil || v.Int.Sign() <= 0 || int(v.Int.TrailingZeroBits()) != v.Int.BitLen()-1 {
+		return o, y
+	}
+	by, op, t := new(big.Int).Sub(v.Int, big.NewInt(1)), ast.OpAnd, y.Type()
+	if o == ast.OpDiv {
+		by, op, t = big.NewInt(int64(v.Int.BitLen()-1)), ast.OpShr, types.Type(types.Integer)
+	}
+	e := &ast.IntLit{Value: by}
+	e.P, e.T, e.V = y.Pos(), t, &ast.Value{Kind: ast.IntValue, Int: by}
+	return op, e
 }
 
 func dstType(dst place, e ast.Expr) types.Type {

@@ -168,9 +168,6 @@ func (c *checker) switchStmt(s *ast.Switch) {
 		c.errorf(s.P, "switch has no place in a parser's state: use select")
 		return
 	}
-	if c.ctx.kind != ctxApply {
-		c.errorf(s.P, "switch has no place in %s: use if", c.place())
-	}
 	s.X = c.expr(s.X, nil)
 	t := s.X.Type()
 	if m, ok := s.X.(*ast.Member); ok && m.Sel == ast.SelAction {
