@@ -513,14 +513,14 @@ func (x *extraction) variable(given num) op {
 			return doReject
 		}
 		switch {
-		case bits > uint64(w.varMax):
-			m.fail(m.codes.headerTooShort)
-			return doReject
 		case bits%8 != 0:
 			m.fail(m.codes.argument)
 			return doReject
-		case m.end-m.pos < w.bits+int(bits)+w.more:
+		case bits > uint64(m.end) || m.end-m.pos < w.bits+int(bits)+w.more:
 			m.fail(m.codes.tooShort)
+			return doReject
+		case bits > uint64(w.varMax):
+			m.fail(m.codes.headerTooShort)
 			return doReject
 		}
 		at := p.at(m)

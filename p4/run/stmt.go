@@ -118,7 +118,7 @@ func (c *compiler) local(d ast.Decl) op {
 func (c *compiler) assign(s *ast.Assign) op {
 	pre, dst := c.ref(s.Lhs)
 	as := nonNil(pre)
-	called := hasCall(s.Rhs) || hasCall(s.Lhs)
+	called := hasCall(s.Rhs) || hasCall(s.Lhs) || c.inParser && mayReject(s.Rhs)
 	if called || s.Op != ast.OpNone {
 		fix, frozen := c.freeze(dst)
 		as, dst = append(as, nonNil(fix)...), frozen
@@ -126,7 +126,7 @@ func (c *compiler) assign(s *ast.Assign) op {
 	if !called {
 		return c.effect(acts(append(as, c.assigned(s, dst, dst))), c.inParser)
 	}
-	// What a call leaves by exit is not assigned.
+	// What a call leaves by exit, or a stack without this element by reject, is not assigned.
 	tmp := c.temp(s.Rhs.Type())
 	if s.Op != ast.OpNone {
 		tmp = c.temp(s.Lhs.Type())

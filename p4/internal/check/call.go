@@ -417,16 +417,14 @@ func leastWidth(t types.Type) int {
 	case *types.Varbit:
 		return 0
 	case *types.Struct:
-		n, first := 0, true
+		n := 0
 		for _, f := range t.Fields {
 			w := leastWidth(f.Type)
-			switch {
-			case t.Kind != types.Union:
+			if t.Kind == types.Union {
+				n = max(n, w)
+			} else {
 				n += w
-			case first || w < n:
-				n = w
 			}
-			first = false
 		}
 		return n
 	case *types.Stack:

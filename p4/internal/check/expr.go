@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"math/big"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
@@ -126,32 +127,10 @@ func known(e ast.Expr) bool {
 	case *ast.Ident:
 		p, ok := e.Decl.(*ast.Param)
 		return ok && p.Ctor
-	case *ast.Unary:
-		return known(e.X)
-	case *ast.Binary:
-		return known(e.X) && known(e.Y)
-	case *ast.Ternary:
-		return known(e.Cond) && known(e.Then) && known(e.Else)
-	case *ast.Cast:
-		return known(e.X)
-	case *ast.Slice:
-		return known(e.X)
 	case *ast.Member:
 		return e.Sel == ast.SelField && known(e.X)
-	case *ast.List:
-		for _, x := range e.Elems {
-			if !known(x) {
-				return false
-			}
-		}
-		return true
-	case *ast.StructLit:
-		for _, f := range e.Fields {
-			if !known(f.Value) {
-				return false
-			}
-		}
-		return true
+	case *ast.Unary, *ast.Binary, *ast.Ternary, *ast.Cast, *ast.Slice, *ast.List, *ast.StructLit:
+		return !slices.ContainsFunc(ast.Parts(e), func(x ast.Expr) bool { return !known(x) })
 	}
 	return false
 }
