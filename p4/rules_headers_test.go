@@ -51,6 +51,7 @@ bit<8> valids(in one_t[4] s) { return (s[0].isValid() ? 8w8 : 0) + (s[1].isValid
 		{"8.20: a stack of unions", top, "", "u_t[2] us; us[hdr.h.a].x = { 5 }; us[0].y = { 6, 7 }; hdr.h.b = us[0].x.isValid() ? 8w1 : us[0].y.w; hdr.h.c = us[1].isValid() ? 16w1 : 2;", []string{zero + "00 07 0002 00000000", "01 00 0000 00000000 -> 01 07 0001 00000000"}},
 
 		{"8.12: elements by index", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; hdr.h.a = q[0]; hdr.h.c = q[1];", []string{zero + "03 00 0405 00000000"}},
+		{"8.12: an element that is assigned, as p4c takes it", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; q[0] = 7; q[1][7:0] = 9; hdr.h.a = q[0]; hdr.h.c = q[1];", []string{zero + "07 00 0409 00000000"}},
 		{"8.12: tuples that are equal", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; tuple<bit<8>, bit<16>> r = { hdr.h.b, 0x405 }; hdr.h.a = q == r ? 8w1 : 2;", []string{"00 03 0000 00000000 -> 01 03 0000 00000000", "00 04 0000 00000000 -> 02 04 0000 00000000"}},
 		{"8.16: structs that are equal", top, "", "pair2_t p = { 1, hdr.h.b }; hdr.h.a = p == { 1, 2 } ? 8w1 : 2; hdr.h.c = p == (pair2_t){ y = 2, x = 1 } ? 16w1 : 2;", []string{"00 02 0000 00000000 -> 01 02 0001 00000000", "00 03 0000 00000000 -> 02 03 0002 00000000"}},
 		{"8.16: a struct of a header is equal with its validity", top, "", "deep_t d; deep_t e; d.h = { 0 }; hdr.h.a = d == e ? 8w1 : 2; e.h = { 0 }; hdr.h.b = d == e ? 8w1 : 2;", []string{zero + "02 01 0000 00000000"}},

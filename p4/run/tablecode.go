@@ -208,7 +208,7 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 			d.selectKeys = true
 			continue
 		}
-		d.Keys = append(d.Keys, KeyInfo{Name: k.Name, Kind: kind, Width: w})
+		d.Keys = append(d.Keys, KeyInfo{Name: k.Name, Kind: kind, Width: w, signed: isSigned(k.X.Type())})
 		d.keyWords = append(d.keyWords, d.words)
 		d.words += wordsOf(w)
 		if kind == Ternary || kind == Range || kind == Optional {

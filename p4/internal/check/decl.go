@@ -22,12 +22,19 @@ func (c *checker) program() {
 	c.prog.Error = c.errType
 }
 
+// noError is the error whose code is 0, wherever it is declared: variables begin with it.
+const noError = "NoError"
+
 func (c *checker) topDecl(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.ErrorDecl:
 		for _, m := range d.Members {
 			if _, ok := c.errIndex[m.Name]; ok {
 				c.errorf(m.P, "the error %s is declared already", m.Name)
+				continue
+			}
+			if m.Name == noError {
+				c.errIndex[m.Name] = 0
 				continue
 			}
 			c.errIndex[m.Name] = len(c.errType.Members)
@@ -308,7 +315,7 @@ func (c *checker) fieldType(d *ast.StructDecl, p ast.Pos, t types.Type) {
 			c.errorf(p, "a header union has headers only, no %s", t)
 		}
 	default:
-		if !c.holds(t) || t == types.Integer {
+		if !c.holds(t) || t == types.Integer || t == types.String {
 			c.errorf(p, "a struct has no field of type %s", t)
 		}
 	}

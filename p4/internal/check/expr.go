@@ -854,7 +854,7 @@ func (c *checker) cast(e *ast.Cast) ast.Expr {
 		c.errorf(e.P, "no cast from %s to %s%s", from, to, how)
 		return e
 	}
-	if v := e.X.Const(); to == types.Bool && isInt(v) && v.Int.Cmp(big.NewInt(1)) > 0 {
+	if v := e.X.Const(); to == types.Bool && isInt(v) && (v.Int.Sign() < 0 || v.Int.Cmp(big.NewInt(1)) > 0) {
 		c.errorf(e.P, "no cast from %s to bool: only 0 and 1", v.Int)
 		return e
 	}
@@ -1116,8 +1116,11 @@ func (c *checker) lvalue(e ast.Expr) bool {
 		return false
 	case *ast.Member:
 		switch e.Sel {
-		case ast.SelField, ast.SelNext, ast.SelLast:
+		case ast.SelField, ast.SelNext:
 			return c.lvalue(e.X)
+		case ast.SelLast:
+			c.errorf(e.NameP, "last of a stack cannot be changed: use an index")
+			return false
 		}
 	case *ast.Index:
 		return c.lvalue(e.X)

@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 		{`parser p() { state start { for (bit<8> i in 1 .. 3) { } transition accept; } }`, `28: a loop has no place in a parser's state: states loop by their transitions`},
 		{`parser p() { state start { exit; } }`, `28: exit has no place in a parser's state`},
 		{`parser p() { table t { actions = { } } state start { transition accept; } }`, `14: expected a state or a declaration before 'table'`},
-		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.hs.last); b.extract(s.hs.size); transition accept; } }`, `84: this is no variable: it cannot be changed`},
+		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.hs.last); b.extract(s.hs.size); transition accept; } }`, "67: last of a stack cannot be changed: use an index\nt.p4:5:84: this is no variable: it cannot be changed"},
 		{`parser p(packet_in b) { state start { b.advance(true); transition accept; } }`, `49: the argument for sizeInBits of advance is of type bool, not bit<32>`},
 		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.h, 8, 9); transition accept; } }`, `52: no packet_in.extract takes 3 arguments with these names: there are those that take 1, 2`},
 		{`parser q(packet_in b) { state start { transition accept; } } control c(packet_in b) { q() x; apply { x.apply(b); } }`, `102: a parser is applied outside of a parser's state`},

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"strconv"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -232,8 +234,11 @@ func labelText(k *ast.SwitchCase) string {
 	}
 	if k.Label != nil {
 		if v := k.Label.Const(); v != nil {
-			if v.Kind == ast.IntValue {
+			switch v.Kind {
+			case ast.IntValue:
 				return v.Int.String()
+			case ast.BoolValue:
+				return strconv.FormatBool(v.Bool)
 			}
 			return v.Member
 		}

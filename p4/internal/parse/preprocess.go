@@ -753,7 +753,7 @@ type intValue struct {
 func intLit(t token) (v intValue, err string) {
 	s := t.text
 	if i := strings.IndexAny(s, "ws"); i > 0 && allDigits(s[:i]) {
-		n, e := strconv.Atoi(strings.ReplaceAll(s[:i], "_", ""))
+		n, e := strconv.Atoi(s[:i])
 		if e != nil || n > maxWidth {
 			return v, fmt.Sprintf("the width of %s is beyond %d bits", s, maxWidth)
 		}
@@ -793,7 +793,7 @@ const maxWidth = 1 << 16
 
 func allDigits(s string) bool {
 	for i := range len(s) {
-		if !isDigit(s[i]) && s[i] != '_' {
+		if !isDigit(s[i]) {
 			return false
 		}
 	}
