@@ -45,10 +45,7 @@ func (c *checker) implicit(e ast.Expr, want types.Type) ast.Expr {
 	case *types.Bit, *types.Int:
 		return c.implicitNumber(e, want)
 	case *types.New:
-		if _, ok := types.Underlying(w).(*types.Basic); !ok && e.Type() == types.Integer {
-			c.warnf(e.Pos(), "a literal becomes a %s without a cast: write (%s)", want, want)
-			return c.castNode(e, want)
-		}
+		return c.implicitNew(e, w)
 	case *types.Basic:
 		if w == types.Integer && e.Type() == types.Integer {
 			return e
@@ -58,12 +55,7 @@ func (c *checker) implicit(e ast.Expr, want types.Type) ast.Expr {
 			return e
 		}
 	case *types.List:
-		// list<T> takes a list expression.
-		if l, ok := e.(*ast.List); ok && l.T != want {
-			if t, ok := l.T.(*types.Tuple); ok && len(t.Elems) == len(l.Elems) {
-				return c.listOf(l, w)
-			}
-		}
+		return c.implicitList(e, w)
 	case *types.Struct, *types.Tuple, *types.Stack:
 		return c.retargeted(e, want)
 	}
@@ -76,6 +68,25 @@ func (c *checker) implicitNumber(e ast.Expr, want types.Type) ast.Expr {
 	switch {
 	case e.Type() == types.Integer, ok && en.Underlying != nil && types.Equal(en.Underlying, want):
 		return c.castNode(e, want)
+	}
+	return nil
+}
+
+// implicitNew makes a literal a type of the program's own, which the specification does not.
+func (c *checker) implicitNew(e ast.Expr, want *types.New) ast.Expr {
+	if _, basic := types.Underlying(want).(*types.Basic); basic || e.Type() != types.Integer {
+		return nil
+	}
+	c.warnf(e.Pos(), "a literal becomes a %s without a cast: write (%s)", want, want)
+	return c.castNode(e, want)
+}
+
+// implicitList makes a list expression a list<T>.
+func (c *checker) implicitList(e ast.Expr, want *types.List) ast.Expr {
+	if l, ok := e.(*ast.List); ok {
+		if t, ok := l.T.(*types.Tuple); ok && len(t.Elems) == len(l.Elems) {
+			return c.listOf(l, want)
+		}
 	}
 	return nil
 }

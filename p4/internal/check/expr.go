@@ -1111,6 +1111,22 @@ func (c *checker) setType(x, y *ast.Expr, want types.Type, op string) types.Type
 	if xt == types.Invalid || yt == types.Invalid {
 		return types.Invalid
 	}
+	c.unifySet(x, y, want)
+	xt, yt = (*x).Type(), (*y).Type()
+	if !types.Equal(xt, yt) {
+		c.errorf((*x).Pos(), "%s has operands of type %s and %s: cast one", op, xt, yt)
+		return types.Invalid
+	}
+	if !isNumber(xt) {
+		c.errorf((*x).Pos(), "%s wants numbers, not a %s", op, xt)
+		return types.Invalid
+	}
+	return &types.Set{Elem: xt}
+}
+
+// unifySet converts the part of a set that is an int to the other's type, or both to that of the context.
+func (c *checker) unifySet(x, y *ast.Expr, want types.Type) {
+	xt, yt := (*x).Type(), (*y).Type()
 	switch {
 	case xt == types.Integer && yt != types.Integer:
 		c.implicitly(x, yt)
@@ -1123,16 +1139,6 @@ func (c *checker) setType(x, y *ast.Expr, want types.Type, op string) types.Type
 		c.implicitly(x, want)
 		c.implicitly(y, want)
 	}
-	xt, yt = (*x).Type(), (*y).Type()
-	if !types.Equal(xt, yt) {
-		c.errorf((*x).Pos(), "%s has operands of type %s and %s: cast one", op, xt, yt)
-		return types.Invalid
-	}
-	if !isNumber(xt) {
-		c.errorf((*x).Pos(), "%s wants numbers, not a %s", op, xt)
-		return types.Invalid
-	}
-	return &types.Set{Elem: xt}
 }
 
 // implicitly converts an expression to a type, if it can be.

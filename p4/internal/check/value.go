@@ -147,11 +147,7 @@ func (c *checker) binaryValue(p ast.Pos, op ast.Op, x, y *ast.Value, xt, yt, t t
 	}
 	switch op {
 	case ast.OpEQ, ast.OpNE:
-		eq, ok := equalValues(x, y)
-		if !ok {
-			return nil
-		}
-		return boolVal(eq == (op == ast.OpEQ))
+		return equated(op, x, y)
 	case ast.OpConcat:
 		if x.Kind == ast.StringValue && y.Kind == ast.StringValue {
 			return c.joined(p, x, y)
@@ -174,13 +170,22 @@ func (c *checker) binaryValue(p ast.Pos, op ast.Op, x, y *ast.Value, xt, yt, t t
 	default:
 		r = arith(op, x.Int, y.Int, t)
 	}
-	if r == nil {
+	switch {
+	case r == nil:
 		return nil
-	}
-	if r.BitLen() > maxIntBits {
+	case r.BitLen() > maxIntBits:
 		return c.tooLarge(p)
 	}
 	return intVal(wrap(r, t))
+}
+
+// equated is x == y or x != y; nil if that is not known.
+func equated(op ast.Op, x, y *ast.Value) *ast.Value {
+	eq, ok := equalValues(x, y)
+	if !ok {
+		return nil
+	}
+	return boolVal(eq == (op == ast.OpEQ))
 }
 
 // joined is x ++ y of strings.
