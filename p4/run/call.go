@@ -105,37 +105,43 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 	case ast.CallPushFront, ast.CallPopFront:
 		return c.pushPop(e)
 	case ast.CallExternFunc:
-		if o := c.coreFunction(e, dst); o != nil {
-			return o
-		}
-		if o := c.arch.function(c, e, dst); o != nil {
-			return o
-		}
-		if c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
-			return seq(nil)
-		}
-		c.failf(e, "not supported: extern function %s", e.Func.Name)
+		return c.externFunc(e, dst)
 	case ast.CallMethod, ast.CallAbstract:
-		x, _ := types.Underlying(e.Recv.Type()).(*types.Extern)
-		if x == nil {
-			break
+		if x, ok := types.Underlying(e.Recv.Type()).(*types.Extern); ok {
+			return c.externMethod(e, x, dst)
 		}
-		switch x.Name {
-		case "packet_in":
-			return c.packetIn(e, dst)
-		case "packet_out":
-			return c.packetOut(e)
-		}
-		if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
-			return o
-		}
-		if c.ownExtern(e, e.Func.Pos(), x.Name) {
-			return seq(nil)
-		}
-		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
 	}
 	c.failf(e, "not supported: this call here")
 	return nil
+}
+
+func (c *compiler) externFunc(e *ast.Call, dst place) op {
+	if o := c.coreFunction(e, dst); o != nil {
+		return o
+	}
+	if o := c.arch.function(c, e, dst); o != nil {
+		return o
+	}
+	if !c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
+		c.failf(e, "not supported: extern function %s", e.Func.Name)
+	}
+	return seq(nil)
+}
+
+func (c *compiler) externMethod(e *ast.Call, x *types.Extern, dst place) op {
+	switch x.Name {
+	case "packet_in":
+		return c.packetIn(e, dst)
+	case "packet_out":
+		return c.packetOut(e)
+	}
+	if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
+		return o
+	}
+	if !c.ownExtern(e, e.Func.Pos(), x.Name) {
+		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
+	}
+	return seq(nil)
 }
 
 // ownExtern says whether an extern that is not run here, declared at decl, may stand in the program:

@@ -47,35 +47,13 @@ func (c *compiler) stmt(s ast.Stmt) op {
 	case *ast.Assign:
 		return c.assign(s)
 	case *ast.CallStmt:
-		o := c.callOp(s.Call, place{})
-		if c.inParser {
-			return func(m *machine) ctl {
-				if r := o(m); r != goOn {
-					return r
-				}
-				if m.failed {
-					return doReject
-				}
-				return goOn
-			}
-		}
-		return o
+		return c.callStmt(s)
 	case *ast.If:
 		return c.ifStmt(s)
 	case *ast.Switch:
 		return c.switchStmt(s)
 	case *ast.Return:
-		if s.X == nil || c.ret.t == nil {
-			return func(*machine) ctl { return doReturn }
-		}
-		st := c.store(s.X, c.ret)
-		return func(m *machine) ctl {
-			st(m)
-			if m.exit {
-				return doExit
-			}
-			return doReturn
-		}
+		return c.returnStmt(s)
 	case *ast.Exit:
 		return func(m *machine) ctl { m.exit = true; return doExit }
 	case *ast.Empty:
@@ -93,6 +71,36 @@ func (c *compiler) stmt(s ast.Stmt) op {
 	}
 	c.failf(s, "not supported: this statement")
 	return nil
+}
+
+func (c *compiler) callStmt(s *ast.CallStmt) op {
+	o := c.callOp(s.Call, place{})
+	if !c.inParser {
+		return o
+	}
+	return func(m *machine) ctl {
+		if r := o(m); r != goOn {
+			return r
+		}
+		if m.failed {
+			return doReject
+		}
+		return goOn
+	}
+}
+
+func (c *compiler) returnStmt(s *ast.Return) op {
+	if s.X == nil || c.ret.t == nil {
+		return func(*machine) ctl { return doReturn }
+	}
+	st := c.store(s.X, c.ret)
+	return func(m *machine) ctl {
+		st(m)
+		if m.exit {
+			return doExit
+		}
+		return doReturn
+	}
 }
 
 // local makes room for a declaration and gives its initialisation, nil if there is none.

@@ -286,7 +286,8 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 			return e
 		}
 	case *types.Stack:
-		if f.Name == "push_front" || f.Name == "pop_front" {
+		switch f.Name {
+		case "push_front", "pop_front":
 			return c.pushPop(e, f)
 		}
 	}
