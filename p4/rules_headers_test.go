@@ -50,6 +50,12 @@ bit<8> valids(in one_t[4] s) { return (s[0].isValid() ? 8w8 : 0) + (s[1].isValid
 		{"8.20: out of a member", top + "void f(out one_t h) { h.setValid(); h.v = 7; }", "", "u_t u; u.y = { 2, 3 }; f(u.x); hdr.h.a = u.x.v; hdr.h.b = u.y.isValid() ? 8w1 : 2;", []string{zero + "07 02 0000 00000000"}},
 		{"8.20: a stack of unions", top, "", "u_t[2] us; us[hdr.h.a].x = { 5 }; us[0].y = { 6, 7 }; hdr.h.b = us[0].x.isValid() ? 8w1 : us[0].y.w; hdr.h.c = us[1].isValid() ? 16w1 : 2;", []string{zero + "00 07 0002 00000000", "01 00 0000 00000000 -> 01 07 0001 00000000"}},
 
+		{"8.20: an index that changes something is evaluated once", top + counting, "u_t[4] us;", "us[add(hdr.h.a, 1)].x = { 5 }; hdr.h.b = us[1].x.v;", []string{zero + "01 05 0000 00000000"}},
+		{"8.20: also that of setValid", top + counting, "u_t[4] us;", "us[add(hdr.h.a, 1)].x.setValid(); hdr.h.b = us[1].isValid() ? 8w1 : 2;", []string{zero + "01 01 0000 00000000"}},
+		{"8.20: also that of an out argument", top + counting + "void f(out one_t h) { h.setValid(); h.v = 7; }", "u_t[4] us;", "f(us[add(hdr.h.a, 1)].x); hdr.h.b = us[1].x.v;", []string{zero + "01 07 0000 00000000"}},
+		{"8.19: an index that changes something, of a header that is read", top + counting, "one_t[4] st;", "st[1] = { 5 }; one_t x = st[add(hdr.h.a, 1)]; hdr.h.b = x.v + st[add(hdr.h.a, 0)].v;", []string{zero + "01 0a 0000 00000000"}},
+		{"8.19: of a header that is made valid", top + counting, "one_t[4] st;", "st[add(hdr.h.a, 1)].setValid(); hdr.h.b = st[1].isValid() ? 8w1 : 2;", []string{zero + "01 01 0000 00000000"}},
+		{"8.19: of a slice", top + counting, "one_t[4] st;", "st[1] = { 0x12 }; st[add(hdr.h.a, 1)].v[7:4] = 5; hdr.h.b = st[1].v;", []string{zero + "01 52 0000 00000000"}},
 		{"8.12: elements by index", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; hdr.h.a = q[0]; hdr.h.c = q[1];", []string{zero + "03 00 0405 00000000"}},
 		{"8.12: an element that is assigned, as p4c takes it", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; q[0] = 7; q[1][7:0] = 9; hdr.h.a = q[0]; hdr.h.c = q[1];", []string{zero + "07 00 0409 00000000"}},
 		{"8.12: tuples that are equal", top, "", "tuple<bit<8>, bit<16>> q = { 3, 0x405 }; tuple<bit<8>, bit<16>> r = { hdr.h.b, 0x405 }; hdr.h.a = q == r ? 8w1 : 2;", []string{"00 03 0000 00000000 -> 01 03 0000 00000000", "00 04 0000 00000000 -> 02 04 0000 00000000"}},

@@ -166,6 +166,8 @@ func (c *compiler) setValid(e *ast.Call) op {
 	v := b2u(e.Kind == ast.CallSetValid)
 	after := act(nil)
 	if p.union != nil {
+		fix, q := c.freeze(p)
+		pre, p = acts(append(nonNil(pre), nonNil(fix)...)), q
 		after = c.unionAfter(p)
 	}
 	off, dyn := p.off, p.dyn

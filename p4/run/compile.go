@@ -316,6 +316,10 @@ func (c *compiler) freeze(p place) (act, place) {
 		dyn := p.dyn
 		as = append(as, func(m *machine) { m.w[slot] = uint64(dyn(m)) })
 		q.dyn = func(m *machine) int { return int(m.w[slot]) }
+		if p.union != nil { // around the place, by the same index
+			u := *p.union
+			u.dyn, q.union = q.dyn, &u
+		}
 	}
 	if p.plus != nil {
 		slot := c.alloc(1)

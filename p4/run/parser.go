@@ -490,12 +490,7 @@ func (c *compiler) extraction(e *ast.Call) *extraction {
 	fix, p := c.freeze(p)
 	x.pre, x.p = acts(append(nonNil(pre), fix)), p
 	if p.union != nil {
-		u := *p.union
-		fix, b := c.freeze(place{off: u.off, dyn: u.dyn})
-		u.dyn = b.dyn
-		x.p.union = &u
-		x.pre = acts(append(nonNil(x.pre), nonNil(fix)...))
-		x.post = c.unionAfter(x.p)
+		x.post = c.unionAfter(p)
 	}
 	return x
 }
