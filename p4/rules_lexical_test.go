@@ -45,7 +45,7 @@ func TestRulesOfTokens(t *testing.T) {
 		{"6.4.1: letters, digits and _", "const bit<8> _a1_B = 1; const bit<8> b = _a1_B;", ""},
 		{"6.4.1: no other letter", "const bit<8> ä = 1;", "expected the name of the constant"},
 		{"6.4.1: no digit first", "const bit<8> 1a = 1;", "expected the name of the constant before '1a'"},
-		{"6.4.1: _ is no name", "const bit<8> _ = 1;", "constant"},
+		{"6.4.1: _ is no name", "const bit<8> _ = 1;", "'_' is a keyword: give the constant another name"},
 		{"6.4.1: case counts", "const bit<8> a = 1; const bit<8> A = a + 1; const bit<8> b = A;", ""},
 		{"6.4.1: a keyword is no name", "const bit<8> state = 1; const bit<8> control = 1;", "'control' is a keyword: give the constant another name"},
 		{"6.4.1: names that are keywords elsewhere", "struct s_t { bit<8> apply; bit<8> key; bit<8> actions; bit<8> state; bit<8> entries; bit<8> type; bit<8> priority; }", ""},

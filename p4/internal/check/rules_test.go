@@ -183,7 +183,7 @@ func TestRulesOfIndices(t *testing.T) {
 		{"8.19: an index of a header", inApply("x = s.h[0].a;"), "a h_t has no index: only stacks and tuples do"},
 		{"8.19: next outside of a parser", inApply("s.hs.next = s.h;"), "next of a stack exists in a parser's states only"},
 		{"8.19: push_front of a variable", inApply("s.hs.push_front(x);"), "known when the program is compiled"},
-		{"8.19: push_front of a negative", inApply("s.hs.push_front(-1);"), "push_front"},
+		{"8.19: push_front of a negative", inApply("s.hs.push_front(-1);"), "push_front of a negative number"},
 		{"8.19: push_front of a struct", inApply("s.push_front(1);"), "s_t has no method push_front"},
 	})
 }
@@ -250,7 +250,7 @@ func TestRulesOfTypes(t *testing.T) {
 		{"7.1.6.2: a width that is not known", "control c(in bit<8> w) { apply { bit<(w)> k; } }", "known when the program is compiled"},
 		{"7.2.1: a member's value that fits", "enum bit<4> k_t { A = 15 }", ""},
 		{"7.2.1: an enum with a type that has a member without a value", "enum bit<4> k_t { A }", "lacks its value"},
-		{"7.2.1: an enum's number of another width", "enum bit<4> k_t { A = 8w3 }", "bit<8>"},
+		{"7.2.1: an enum's number of another width", "enum bit<4> k_t { A = 8w3 }", "the member's value is of type bit<8>, not bit<4>"},
 		{"7.1.2: an error twice", "error { Mine } error { Mine }", "the error Mine is declared already"},
 		{"7.1.2: an error of the core library", inApply("s.e = error.PacketTooShort;"), ""},
 		{"7.1.2: an error that is not declared", inApply("s.e = error.Nope;"), "no error is called Nope"},
@@ -270,8 +270,8 @@ func TestRulesOfDirections(t *testing.T) {
 		{"6.8: out takes a variable", f + inApply("out_(x); out_(s.f); out_(s.hs[x].a); out_(_);"), ""},
 		{"6.8: out takes no expression", f + inApply("out_(x + 1);"), "this is no variable: it cannot be changed"},
 		{"6.8: inout takes no literal", f + inApply("inout_(5);"), "the argument for v of inout_ is of type int, not bit<8>: it is inout and takes exactly this type"},
-		{"6.8: inout takes no _", f + inApply("inout_(_);"), "_"},
-		{"6.8: in takes no _", f + inApply("in_(_);"), "_"},
+		{"6.8: inout takes no _", f + inApply("inout_(_);"), "_ stands for an out parameter only; v is none"},
+		{"6.8: in takes no _", f + inApply("in_(_);"), "_ stands for an out parameter only; v is none"},
 		{"6.8: in takes no other width", f + inApply("in_(y);"), "is of type bit<16>, not bit<8>"},
 		{"6.8: out takes no other width", f + inApply("out_(y);"), "bit<16>, not bit<8>"},
 		{"6.8: inout takes no enum for its number", f + inApply("inout_(d);"), "code_t, not bit<8>"},
