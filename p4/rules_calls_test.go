@@ -44,6 +44,7 @@ void later(inout bit<8> x, in bit<8> y, inout bit<8> z) { x = y + 1; z = x; }
 		{"10.3: variables are the instance's own at each apply", "control c(inout bit<8> x) { bit<8> n = 3; apply { n = n + x; x = n; } }", "c() i;", "i.apply(hdr.h.a); i.apply(hdr.h.b);", []string{"01 02 0000 00000000 -> 04 05 0000 00000000"}},
 		{"15: constructor parameters of each instance", "control c(inout bit<8> x)(bit<8> k) { apply { x = x * k; } }", "c(2) two; c(3) three;", "two.apply(hdr.h.a); three.apply(hdr.h.b); two.apply(hdr.h.b);", []string{"01 01 0000 00000000 -> 02 06 0000 00000000"}},
 		{"15: a constructor parameter through two levels", "control c(inout bit<8> x)(bit<8> k) { apply { x = x + k; } } control d(inout bit<8> x)(bit<8> k) { c(k + 1) one; c(k << 1) two; apply { one.apply(x); two.apply(x); } }", "d(3) i;", "i.apply(hdr.h.a);", []string{zero + "0a 00 0000 00000000"}},
+		{"15: a control as a constructor's parameter", "control k_t(inout bit<8> v); control c(inout bit<8> v) { apply { v = v + 1; } } control d(inout bit<8> v)(k_t k) { apply { k.apply(v); k.apply(v); } }", "d(c()) i; c() j; d(j) k;", "i.apply(hdr.h.a); k.apply(hdr.h.b);", []string{zero + "02 02 0000 00000000"}},
 		{"15.1: C.apply makes an instance", "control c(inout bit<8> x) { apply { x = x + 1; } }", "", "c.apply(hdr.h.a); c.apply(hdr.h.a);", []string{zero + "02 00 0000 00000000"}},
 	})
 }

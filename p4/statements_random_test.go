@@ -12,10 +12,10 @@ import (
 // Random statements do what a second interpreter says, which is Go closures over five bytes: how arguments are copied in and out
 // (specification, 6.8), the order of evaluation (8.1), what an exit leaves undone (12.5), and loops and switches (12.7, 12.8).
 
-// randomVars is the number of variables: three fields of a header and two elements of a stack.
+// randomVars is the number of variables: three fields of a header and two elements of a stack. A register of two cells follows.
 const randomVars = 5
 
-type memory [randomVars]byte
+type memory [randomVars + 2]byte
 
 // left is the panic with which an exit ends an expression.
 type left struct{}
@@ -197,7 +197,7 @@ func (p *programmer) statement() statement {
 	if p.fuel--; p.fuel < 0 {
 		return p.assignment()
 	}
-	switch p.pick(10) {
+	switch p.pick(12) {
 	case 0:
 		c, a, b := p.condition(), p.block(3), p.block(3)
 		return statement{"if (" + c.text + ") " + a.text + " else " + b.text, func(m *memory) flow {
@@ -249,6 +249,21 @@ func (p *programmer) statement() statement {
 			return statement{[]string{"break;", "continue;"}[k], func(*memory) flow { return broken + flow(k) }}
 		}
 		return statement{"return;", func(*memory) flow { return returned }}
+	case 7:
+		i, x := p.number(), p.number()
+		return statement{"r.write((bit<32>)(" + i.text + " & 1), " + x.text + ");", func(m *memory) flow {
+			k := randomVars + int(i.eval(m)&1)
+			v := x.eval(m)
+			m[k] = v
+			return onward
+		}}
+	case 8:
+		to, i := p.target(), p.number()
+		return statement{"r.read(" + to.text + ", (bit<32>)(" + i.text + " & 1));", func(m *memory) flow {
+			s := to.at(m)
+			s.set(m, m[randomVars+int(i.eval(m)&1)])
+			return onward
+		}}
 	case 6:
 		to, x := p.target(), p.number()
 		k := p.pick(4)
@@ -341,6 +356,7 @@ parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s
 control V(inout headers hdr, inout meta m) { apply { } }
 control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
     action quit(inout bit<8> x) { x = x + 7; if (x > 200) { exit; } x = x + 1; }
+    register<bit<8>>(2) r;
     action leave() { exit; }
     action stay() { }
     table t { key = { hdr.h.a: exact; } actions = { leave; stay; } const entries = { 1: leave(); 2: stay(); } const default_action = stay(); }
@@ -354,16 +370,17 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 	rapid.Check(t, func(t *rapid.T) {
 		p := &programmer{t: t, fuel: rapid.IntRange(5, 40).Draw(t, "fuel")}
 		s := p.block(5)
-		pl := loadText(t, before+s.text+after).New()
+		prog := loadText(t, before+s.text+after)
 		for range 4 {
 			var m memory
-			for i := range m {
+			for i := range m[:randomVars] {
 				m[i] = rapid.OneOf(rapid.Byte(), rapid.ByteRange(0, 3), rapid.ByteRange(190, 201)).Draw(t, "byte")
 			}
 			want := outcome(s, m)
 			var v Verdict
-			pl.Process(m[:], &Intrinsic{}, &v)
-			if len(v.Sent) != 1 || !bytes.Equal(v.Sent[0].Data, want[:]) {
+			pl := prog.New()
+			pl.Process(m[:randomVars], &Intrinsic{}, &v)
+			if len(v.Sent) != 1 || !bytes.Equal(v.Sent[0].Data, want[:randomVars]) {
 				t.Fatalf("%s\n of % x: %+v left, want % x", s.text, m, v.Sent, want)
 			}
 		}
