@@ -109,6 +109,7 @@ func TestRulesOfAssignments(t *testing.T) {
 		{"12.1: /= and <<= and *=", "", "", "hdr.h.a /= 4; hdr.h.b <<= 9; hdr.h.c *= 3;", []string{"11 05 0003 00000000 -> 04 00 0009 00000000"}},
 		{"12.1: an index on the left is evaluated first", counting, "one_t[3] st;", "bit<8> n = 0; st[0] = { 5 }; st[1] = { 5 }; st[n].v = add(n, 1); hdr.h.a = st[0].v; hdr.h.b = st[1].v;", []string{"00 00 0000 00000000 -> 01 05 0000 00000000"}},
 		{"12.1: an index on the left with an operator", counting, "one_t[3] st;", "bit<8> n = 0; st[0] = { 5 }; st[1] = { 6 }; st[n].v += add(n, 1); hdr.h.a = st[0].v; hdr.h.b = st[1].v;", []string{"00 00 0000 00000000 -> 06 06 0000 00000000"}},
+		{"12.1: also of a wide field", counting + "header wide_t { bit<72> v; }", "wide_t[3] st;", "bit<8> n = 0; st[0] = { 5 }; st[1] = { 6 }; st[add(n, 1)].v += 3; hdr.h.a = st[1].v[7:0]; hdr.h.b = n;", []string{"00 00 0000 00000000 -> 09 01 0000 00000000"}},
 		{"12.1: the left operand is read before a call changes it", counting, "", "hdr.h.b = hdr.h.a + add(hdr.h.a, 1);", []string{"05 00 0000 00000000 -> 06 0b 0000 00000000"}},
 		{"12.1: also of a wide sum", counting, "", "bit<72> x = (bit<72>)hdr.h.a; hdr.h.b = (x + (bit<72>)add(hdr.h.a, 1))[7:0];", []string{"05 00 0000 00000000 -> 06 0b 0000 00000000"}},
 	})

@@ -163,7 +163,7 @@ func (c *compiler) assigned(s *ast.Assign, lhs, dst place) act {
 	if w <= 64 {
 		return c.put(dst, c.arith(s, s.Op, w, signed, c.load(lhs), c.shiftOrNum(s.Op, s.Rhs), constOf(s.Rhs)))
 	}
-	return c.arithWide(s, s.Op, s.Lhs, s.Rhs, w, signed, dst)
+	return c.arithWide(s, s.Op, c.named(s.Lhs, lhs), s.Rhs, w, signed, dst)
 }
 
 func (c *compiler) ifStmt(s *ast.If) op {
