@@ -268,6 +268,22 @@ func (p *programmer) statement() statement {
 			return statement{[]string{"break;", "continue;"}[k], func(*memory) flow { return broken + flow(k) }}
 		}
 		return statement{"return;", func(*memory) flow { return returned }}
+	case 9: // control within(in W x, inout W y, out W z) { apply { y = y - x; z = y; if (y < 3) { exit; } z = z + x; } }
+		x, y, z := p.number(), p.target(), p.target()
+		return statement{"within.apply(" + x.text + ", " + y.text + ", " + z.text + ");", func(m *memory) flow {
+			a := x.eval(m)
+			ys := y.at(m)
+			b := ys.get(m)
+			zs := z.at(m)
+			b = p.wrap(minus(b, a))
+			ys.set(m, b)
+			if b.Cmp(big.NewInt(3)) < 0 {
+				zs.set(m, b)
+				panic(left{})
+			}
+			zs.set(m, p.wrap(plus(b, a)))
+			return onward
+		}}
 	case 7:
 		i, x := p.number(), p.number()
 		return statement{"r.write((bit<32>)" + i.text + " & 1, " + x.text + ");", func(m *memory) flow {
@@ -401,6 +417,7 @@ struct headers { three_t h; one_t[2] s; }
 struct meta { }
 W bump(inout W x, in W y) { x = x + y; return x ^ 0x55; }
 void move(in W x, inout W y, out W z) { y = y + x; z = y ^ 3; }
+control within(in W x, inout W y, out W z) { apply { y = y - x; z = y; if (y < 3) { exit; } z = z + x; } }
 parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) { state start { p.extract(hdr.h); p.extract(hdr.s.next); p.extract(hdr.s.next); transition accept; } }
 control V(inout headers hdr, inout meta m) { apply { } }
 control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
