@@ -27,6 +27,8 @@ bit<8> valids(in one_t[4] s) { return (s[0].isValid() ? 8w8 : 0) + (s[1].isValid
 		{"8.17: compared with a list", top, "", "two_t x; x = { 1, 2 }; hdr.h.a = x == { 1, 2 } ? 8w1 : 2; hdr.h.b = x == (two_t){ w = 1, v = 2 } ? 8w1 : 2;", []string{zero + "01 02 0000 00000000"}},
 		{"8.26: ... gives an invalid header and zeros", top, "", "deep_t d = { h = { 1 }, ... }; hdr.h.a = d.h.v; hdr.h.b = d.st[0].isValid() || d.u.isValid() ? 8w1 : 2;", []string{zero + "01 02 0000 00000000"}},
 
+		{"8.26: ... in a constant", top + "struct in2_t { bit<8> a; tuple<bit<8>, bool> t; error e; } struct nest2_t { bit<8> n; in2_t i; one_t o; } const nest2_t kz = { n = 1, ... }; const nest2_t ky = { 2, ... };", "",
+			"hdr.h.a = kz.n; hdr.h.b = kz.i.a + 3; nest2_t q = kz; hdr.h.c = kz.i.t[1] || q.o.isValid() || q.i.e != error.NoError ? 16w1 : 2; hdr.h.d[7:0] = q.i.t[0] + ky.n;", []string{zero + "01 03 0002 00000002"}},
 		{"8.19: size", top, "", four + "hdr.h.c = (bit<16>)st.size;", []string{zero + "00 00 0004 00000000"}},
 		{"8.19: push_front by 1", top, "", four + "st.push_front(1); st[0].v = 0; " + shown, []string{zero + "06 00 0000 00010200"}},
 		{"8.19: push_front by all", top, "", four + "st.push_front(4); hdr.h.a = valids(st);", []string{zero + "00 00 0000 00000000"}},

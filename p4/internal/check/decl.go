@@ -706,7 +706,7 @@ func (c *checker) ends(d *ast.ParserDecl) {
 		whole := false
 		for _, k := range s.Transition.Select.Cases {
 			work = append(work, k.Next.State)
-			whole = whole || slices.ContainsFunc(k.Keys.Elems, func(e ast.Expr) bool { _, ok := e.(*ast.DontCare); return ok })
+			whole = whole || !slices.ContainsFunc(k.Keys.Elems, func(e ast.Expr) bool { _, ok := e.(*ast.DontCare); return !ok })
 		}
 		if !whole {
 			return

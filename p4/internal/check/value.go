@@ -252,8 +252,6 @@ func (c *checker) quotient(p ast.Pos, op ast.Op, x, y *big.Int, t types.Type) *b
 	switch {
 	case y.Sign() == 0:
 		c.errorf(p, "division by zero")
-	case t == types.Integer && (x.Sign() < 0 || y.Sign() < 0):
-		c.errorf(p, "%s of a negative number: the specification defines it for none", op)
 	case op == ast.OpDiv:
 		return new(big.Int).Quo(x, y)
 	default:
