@@ -17,6 +17,8 @@ const externsHead = `
 header h_t { bit<8> a; bit<8> b; bit<16> c; bit<32> d; bit<72> s; }
 struct headers { h_t h; }
 struct pair_t { bit<8> x; bit<16> y; }
+header one_t { bit<8> v; }
+struct pair2_t { bit<8> x; bit<8> y; }
 `
 
 // v1Text is a v1model program with this ingress control.

@@ -15,7 +15,6 @@ import (
 // What the language's constructs do to a header (specification, 8 and 12).
 func TestLanguage(t *testing.T) {
 	const top = `
-header one_t { bit<8> v; }
 header_union u_t { one_t x; one_t y; }
 enum bit<8> code_t { A = 1, B = 2 }
 enum plain_t { P, Q, R }

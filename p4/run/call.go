@@ -23,6 +23,9 @@ func (c *compiler) callNum(e *ast.Call) num {
 	o := c.callOp(e, dst)
 	off := dst.off
 	return func(m *machine) uint64 {
+		if m.exit || m.failed { // in what the expression evaluated before
+			return 0
+		}
 		o(m)
 		return m.w[off]
 	}
@@ -34,6 +37,9 @@ func (c *compiler) callStore(e *ast.Call, dst place) act {
 	o := c.callOp(e, tmp)
 	cp := c.copyTo(dst, tmp)
 	return func(m *machine) {
+		if m.exit || m.failed { // in what the expression evaluated before
+			return
+		}
 		o(m)
 		cp(m)
 	}
@@ -98,38 +104,116 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		return c.setValid(e)
 	case ast.CallPushFront, ast.CallPopFront:
 		return c.pushPop(e)
-	case ast.CallExternFunc:
-		if o := c.coreFunction(e, dst); o != nil {
-			return o
-		}
-		if o := c.arch.function(c, e, dst); o != nil {
-			return o
-		}
-		if c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
-			return seq(nil)
-		}
-		c.failf(e, "not supported: extern function %s", e.Func.Name)
-	case ast.CallMethod, ast.CallAbstract:
-		x, _ := types.Underlying(e.Recv.Type()).(*types.Extern)
-		if x == nil {
-			break
-		}
-		switch x.Name {
-		case "packet_in":
-			return c.packetIn(e, dst)
-		case "packet_out":
-			return c.packetOut(e)
-		}
-		if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
-			return o
-		}
-		if c.ownExtern(e, e.Func.Pos(), x.Name) {
-			return seq(nil)
-		}
-		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
+	case ast.CallExternFunc, ast.CallMethod, ast.CallAbstract:
+		return c.externCall(e, dst)
 	}
 	c.failf(e, "not supported: this call here")
 	return nil
+}
+
+// externCall compiles a call of an extern function or method. If an argument calls something, all are evaluated first: an exit
+// there leaves the call undone (specification, 12.5).
+func (c *compiler) externCall(e *ast.Call, dst place) op {
+	var as []act
+	if slices.ContainsFunc(e.Bound, func(b *ast.BoundArg) bool { return hasCall(b.Expr) && !isExtern(b.Type) }) {
+		n := *e
+		n.Bound = slices.Clone(e.Bound)
+		for _, i := range argOrder(e, e.Func.Params) {
+			q := *e.Bound[i]
+			switch {
+			case q.Expr == nil || isExtern(q.Type):
+			case q.Dir == types.In || q.Dir == types.None:
+				q.Expr = c.evaluated(q.Expr, &as)
+			case isLvalue(q.Expr) && nextOf(q.Expr) == nil: // where it lies now; extract knows next
+				pre, p := c.ref(q.Expr)
+				fix, p := c.freeze(p)
+				as = append(append(as, nonNil(pre)...), nonNil(fix)...)
+				q.Expr = c.named(q.Expr, p)
+			}
+			n.Bound[i] = &q
+		}
+		e = &n
+	}
+	o := c.externOp(e, dst)
+	args := acts(as)
+	if args == nil {
+		return o
+	}
+	return func(m *machine) ctl {
+		args(m)
+		if m.exit || m.failed {
+			return m.stopped()
+		}
+		return o(m)
+	}
+}
+
+// evaluated appends the evaluation of an expression to as, and is what its value is called from then on. A list stays one, as
+// some externs go by its elements.
+func (c *compiler) evaluated(e ast.Expr, as *[]act) ast.Expr {
+	if l, ok := e.(*ast.List); ok && e.Const() == nil {
+		n := *l
+		n.Elems = make([]ast.Expr, len(l.Elems))
+		for i, x := range l.Elems {
+			n.Elems[i] = c.evaluated(x, as)
+		}
+		return &n
+	}
+	if e.Const() != nil || size(e.Type()) == 0 { // of any width, or without a value
+		return e
+	}
+	p := c.temp(e.Type())
+	*as = append(*as, c.store(e, p))
+	return c.named(e, p)
+}
+
+// named is an expression for what lies at p, in place of e.
+func (c *compiler) named(e ast.Expr, p place) ast.Expr {
+	d := &ast.VarDecl{T: e.Type()}
+	c.env[d] = p
+	id := &ast.Ident{Decl: d}
+	id.P, id.T = e.Pos(), e.Type()
+	return id
+}
+
+func (c *compiler) externOp(e *ast.Call, dst place) op {
+	if e.Kind == ast.CallExternFunc {
+		return c.externFunc(e, dst)
+	}
+	x, ok := types.Underlying(e.Recv.Type()).(*types.Extern)
+	if !ok {
+		c.failf(e, "not supported: this call here")
+	}
+	return c.externMethod(e, x, dst)
+}
+
+func (c *compiler) externFunc(e *ast.Call, dst place) op {
+	if o := c.coreFunction(e, dst); o != nil {
+		return o
+	}
+	if o := c.arch.function(c, e, dst); o != nil {
+		return o
+	}
+	if !c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
+		c.failf(e, "not supported: extern function %s", e.Func.Name)
+	}
+	return seq(nil)
+}
+
+func (c *compiler) externMethod(e *ast.Call, x *types.Extern, dst place) op {
+	switch x.Name {
+	case "packet_in":
+		return c.packetIn(e, dst)
+	case "packet_out":
+		return c.packetOut(e)
+	}
+	if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
+		return o
+	}
+	if !c.ownExtern(e, e.Func.Pos(), x.Name) {
+		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
+	}
+	return seq(nil)
 }
 
 // ownExtern says whether an extern that is not run here, declared at decl, may stand in the program:
@@ -152,7 +236,12 @@ func (c *compiler) ownExtern(call ast.Node, decl ast.Pos, name string) bool {
 func (c *compiler) setValid(e *ast.Call) op {
 	pre, p := c.ref(e.Recv)
 	v := b2u(e.Kind == ast.CallSetValid)
+	checked := hasCall(e.Recv)
 	after := act(nil)
+	if p.union != nil || checked {
+		fix, q := c.freeze(p)
+		pre, p = acts(append(nonNil(pre), nonNil(fix)...)), q
+	}
 	if p.union != nil {
 		after = c.unionAfter(p)
 	}
@@ -163,6 +252,9 @@ func (c *compiler) setValid(e *ast.Call) op {
 	return func(m *machine) ctl {
 		if pre != nil {
 			pre(m)
+		}
+		if checked && (m.exit || m.failed) {
+			return m.stopped()
 		}
 		m.w[p.at(m)] = v
 		if after != nil {

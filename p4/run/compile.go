@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
@@ -113,45 +114,22 @@ func hasCall(e ast.Expr) bool {
 	if e == nil || e.Const() != nil {
 		return false
 	}
-	switch e := e.(type) {
-	case *ast.Call:
-		switch e.Kind {
+	if call, ok := e.(*ast.Call); ok {
+		switch call.Kind {
 		case ast.CallIsValid, ast.CallMinSize, ast.CallStaticAssert:
-			return hasCall(e.Recv)
+			return hasCall(call.Recv)
 		}
 		return true
-	case *ast.Member:
-		return hasCall(e.X)
-	case *ast.Index:
-		return hasCall(e.X) || hasCall(e.I)
-	case *ast.Slice:
-		return hasCall(e.X) || hasCall(e.Lo)
-	case *ast.Unary:
-		return hasCall(e.X)
-	case *ast.Binary:
-		return hasCall(e.X) || hasCall(e.Y)
-	case *ast.Ternary:
-		return hasCall(e.Cond) || hasCall(e.Then) || hasCall(e.Else)
-	case *ast.Cast:
-		return hasCall(e.X)
-	case *ast.List:
-		for _, x := range e.Elems {
-			if hasCall(x) {
-				return true
-			}
-		}
-	case *ast.StructLit:
-		for _, f := range e.Fields {
-			if hasCall(f.Value) {
-				return true
-			}
-		}
-	case *ast.Mask:
-		return hasCall(e.X) || hasCall(e.Y)
-	case *ast.Range:
-		return hasCall(e.Lo) || hasCall(e.Hi)
 	}
-	return false
+	return slices.ContainsFunc(ast.Parts(e), hasCall)
+}
+
+// mayReject says whether the evaluation of an expression may send a parser to reject.
+func mayReject(e ast.Expr) bool {
+	if m, ok := e.(*ast.Member); ok && (m.Sel == ast.SelNext || m.Sel == ast.SelLast) {
+		return true
+	}
+	return hasCall(e) || slices.ContainsFunc(ast.Parts(e), mayReject)
 }
 
 // ref is the place of an expression; if it is no l-value, pre puts its value there.
@@ -338,6 +316,10 @@ func (c *compiler) freeze(p place) (act, place) {
 		dyn := p.dyn
 		as = append(as, func(m *machine) { m.w[slot] = uint64(dyn(m)) })
 		q.dyn = func(m *machine) int { return int(m.w[slot]) }
+		if p.union != nil { // around the place, by the same index
+			u := *p.union
+			u.dyn, q.union = q.dyn, &u
+		}
 	}
 	if p.plus != nil {
 		slot := c.alloc(1)

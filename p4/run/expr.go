@@ -13,23 +13,7 @@ import (
 func (c *compiler) num(e ast.Expr) num {
 	c.step(e)
 	if v := e.Const(); v != nil && v.Kind != ast.InstanceValue {
-		t := e.Type()
-		if t == types.Integer { // an index or a shift's operand
-			if v.Int.Sign() < 0 {
-				c.failf(e, "not supported: negative value %v here", v.Int)
-			}
-			k := ^uint64(0)
-			if v.Int.IsUint64() {
-				k = v.Int.Uint64()
-			}
-			return func(*machine) uint64 { return k }
-		}
-		w, err := constWords(t, v)
-		c.check(e, err)
-		if len(w) == 0 {
-			c.failf(e, "not supported: value of type %s here", t)
-		}
-		k := w[0]
+		k := c.constNum(e, v)
 		return func(*machine) uint64 { return k }
 	}
 	if e.Type() == types.Integer { // an index or a shift's operand: a negative one is beyond all others
@@ -53,13 +37,7 @@ func (c *compiler) num(e ast.Expr) num {
 	case *ast.Binary:
 		return c.binary(e)
 	case *ast.Ternary:
-		cond, a, b := c.num(e.Cond), c.num(e.Then), c.num(e.Else)
-		return func(m *machine) uint64 {
-			if cond(m) != 0 {
-				return a(m)
-			}
-			return b(m)
-		}
+		return c.choice(e)
 	case *ast.Cast:
 		return c.cast(e)
 	case *ast.Dots:
@@ -69,6 +47,36 @@ func (c *compiler) num(e ast.Expr) num {
 	}
 	c.failf(e, "not supported: this expression of type %s here", e.Type())
 	return nil
+}
+
+// constNum is a value known when the program is compiled, of a type of up to 64 bits or an int: an index or a shift's operand.
+func (c *compiler) constNum(e ast.Expr, v *ast.Value) uint64 {
+	t := e.Type()
+	if t == types.Integer {
+		if v.Int.Sign() < 0 {
+			c.failf(e, "not supported: negative value %v here", v.Int)
+		}
+		if v.Int.IsUint64() {
+			return v.Int.Uint64()
+		}
+		return ^uint64(0)
+	}
+	w, err := constWords(t, v)
+	c.check(e, err)
+	if len(w) == 0 {
+		c.failf(e, "not supported: value of type %s here", t)
+	}
+	return w[0]
+}
+
+func (c *compiler) choice(e *ast.Ternary) num {
+	cond, a, b := c.num(e.Cond), c.num(e.Then), c.num(e.Else)
+	return func(m *machine) uint64 {
+		if cond(m) != 0 {
+			return a(m)
+		}
+		return b(m)
+	}
 }
 
 func (c *compiler) loadRef(e ast.Expr) num {
@@ -216,26 +224,47 @@ func (c *compiler) shiftOrNum(o ast.Op, e ast.Expr) num {
 
 // arith is x op y on w bits, w up to 64; k is y if that is constant.
 func (c *compiler) arith(n ast.Node, o ast.Op, w int, signed bool, x, y num, k *uint64) num {
-	mask := mask64(w)
+	var f num
 	switch o {
-	case ast.OpAdd:
-		if k != nil {
-			k := *k
-			return func(m *machine) uint64 { return (x(m) + k) & mask }
+	case ast.OpAdd, ast.OpSub, ast.OpMul:
+		f = addOrMul(o, mask64(w), x, y, k)
+	case ast.OpDiv, ast.OpMod:
+		if !signed {
+			f = divide(o, x, y)
 		}
-		return func(m *machine) uint64 { a := x(m); return (a + y(m)) & mask }
-	case ast.OpSub:
-		if k != nil {
-			k := *k
-			return func(m *machine) uint64 { return (x(m) - k) & mask }
-		}
-		return func(m *machine) uint64 { a := x(m); return (a - y(m)) & mask }
-	case ast.OpMul:
+	case ast.OpAddSat, ast.OpSubSat:
+		f = saturated(o, w, signed, x, y)
+	case ast.OpShl, ast.OpShr:
+		f = shift(o, w, signed, x, y, k)
+	case ast.OpAnd, ast.OpOr, ast.OpXor:
+		f = bitwise(o, x, y, k)
+	}
+	if f == nil {
+		c.failf(n, "not supported: operator %s here", o)
+	}
+	return f
+}
+
+// addOrMul is x + y, x - y or x * y; k is y if that is constant.
+func addOrMul(o ast.Op, mask uint64, x, y num, k *uint64) num {
+	switch {
+	case o == ast.OpMul:
 		return func(m *machine) uint64 { a := x(m); return a * y(m) & mask }
-	case ast.OpDiv:
-		if signed {
-			break
-		}
+	case o == ast.OpAdd && k != nil:
+		k := *k
+		return func(m *machine) uint64 { return (x(m) + k) & mask }
+	case o == ast.OpAdd:
+		return func(m *machine) uint64 { a := x(m); return (a + y(m)) & mask }
+	case k != nil:
+		k := *k
+		return func(m *machine) uint64 { return (x(m) - k) & mask }
+	}
+	return func(m *machine) uint64 { a := x(m); return (a - y(m)) & mask }
+}
+
+// divide is x / y or x % y of unsigned numbers, 0 by 0.
+func divide(o ast.Op, x, y num) num {
+	if o == ast.OpDiv {
 		return func(m *machine) uint64 {
 			a, b := x(m), y(m)
 			if b == 0 {
@@ -243,39 +272,26 @@ func (c *compiler) arith(n ast.Node, o ast.Op, w int, signed bool, x, y num, k *
 			}
 			return a / b
 		}
-	case ast.OpMod:
-		if signed {
-			break
+	}
+	return func(m *machine) uint64 {
+		a, b := x(m), y(m)
+		if b == 0 {
+			return 0
 		}
+		return a % b
+	}
+}
+
+// saturated is x |+| y or x |-| y.
+func saturated(o ast.Op, w int, signed bool, x, y num) num {
+	mask, sub := mask64(w), o == ast.OpSubSat
+	switch {
+	case signed:
 		return func(m *machine) uint64 {
-			a, b := x(m), y(m)
-			if b == 0 {
-				return 0
-			}
-			return a % b
+			a := sign64(x(m), w)
+			return satSigned(a, sign64(y(m), w), w, sub)
 		}
-	case ast.OpAddSat:
-		if signed {
-			return func(m *machine) uint64 {
-				a := sign64(x(m), w)
-				return satSigned(a, sign64(y(m), w), w, false)
-			}
-		}
-		return func(m *machine) uint64 {
-			a := x(m)
-			s, carry := bits.Add64(a, y(m), 0)
-			if carry != 0 || s > mask {
-				return mask
-			}
-			return s
-		}
-	case ast.OpSubSat:
-		if signed {
-			return func(m *machine) uint64 {
-				a := sign64(x(m), w)
-				return satSigned(a, sign64(y(m), w), w, true)
-			}
-		}
+	case sub:
 		return func(m *machine) uint64 {
 			a := x(m)
 			b := y(m)
@@ -284,43 +300,58 @@ func (c *compiler) arith(n ast.Node, o ast.Op, w int, signed bool, x, y num, k *
 			}
 			return a - b
 		}
-	case ast.OpShl:
-		if k != nil {
-			s := uint(min(*k, 64))
-			return func(m *machine) uint64 { return x(m) << s & mask }
+	}
+	return func(m *machine) uint64 {
+		a := x(m)
+		s, carry := bits.Add64(a, y(m), 0)
+		if carry != 0 || s > mask {
+			return mask
 		}
+		return s
+	}
+}
+
+// shift is x << y or x >> y, which keeps the sign of a signed x; k is y if that is constant.
+func shift(o ast.Op, w int, signed bool, x, y num, k *uint64) num {
+	mask := mask64(w)
+	s := uint(0)
+	if k != nil {
+		s = uint(min(*k, 64))
+	}
+	switch {
+	case o == ast.OpShl && k != nil:
+		return func(m *machine) uint64 { return x(m) << s & mask }
+	case o == ast.OpShl:
 		return func(m *machine) uint64 {
 			a := x(m)
 			return a << min(y(m), 64) & mask
 		}
-	case ast.OpShr:
-		if signed {
-			return func(m *machine) uint64 {
-				a := sign64(x(m), w)
-				return uint64(a>>min(y(m), 63)) & mask
-			}
-		}
-		if k != nil {
-			s := uint(min(*k, 64))
-			return func(m *machine) uint64 { return x(m) >> s }
-		}
+	case signed:
 		return func(m *machine) uint64 {
-			a := x(m)
-			return a >> min(y(m), 64)
+			a := sign64(x(m), w)
+			return uint64(a>>min(y(m), 63)) & mask
 		}
-	case ast.OpAnd:
-		if k != nil {
-			k := *k
-			return func(m *machine) uint64 { return x(m) & k }
-		}
-		return func(m *machine) uint64 { a := x(m); return a & y(m) }
-	case ast.OpOr:
-		return func(m *machine) uint64 { a := x(m); return a | y(m) }
-	case ast.OpXor:
-		return func(m *machine) uint64 { a := x(m); return a ^ y(m) }
+	case k != nil:
+		return func(m *machine) uint64 { return x(m) >> s }
 	}
-	c.failf(n, "not supported: operator %s here", o)
-	return nil
+	return func(m *machine) uint64 {
+		a := x(m)
+		return a >> min(y(m), 64)
+	}
+}
+
+// bitwise is x & y, x | y or x ^ y; k is y if that is constant.
+func bitwise(o ast.Op, x, y num, k *uint64) num {
+	switch {
+	case o == ast.OpAnd && k != nil:
+		k := *k
+		return func(m *machine) uint64 { return x(m) & k }
+	case o == ast.OpAnd:
+		return func(m *machine) uint64 { a := x(m); return a & y(m) }
+	case o == ast.OpOr:
+		return func(m *machine) uint64 { a := x(m); return a | y(m) }
+	}
+	return func(m *machine) uint64 { a := x(m); return a ^ y(m) }
 }
 
 // satSigned is a+b or a-b held within w bits of two's complement.

@@ -186,47 +186,12 @@ func constWords(t types.Type, v *ast.Value) ([]uint64, error) {
 func putConst(d []uint64, t types.Type, v *ast.Value) error {
 	switch u := types.Underlying(t).(type) {
 	case *types.Struct:
-		at := 0
-		if u.Kind == types.Header {
-			at = 1
-			if v.Kind == ast.HeaderValue && !v.Valid {
-				return nil
-			}
-			d[0] = 1
-		}
-		if u.Kind == types.Union && len(v.Elems) == 0 {
-			return nil
-		}
-		if len(v.Elems) != len(u.Fields) {
-			return fmt.Errorf("not supported: constant of type %s", t)
-		}
-		for i, f := range u.Fields {
-			n := size(f.Type)
-			if err := putConst(d[at:at+n], f.Type, v.Elems[i]); err != nil {
-				return err
-			}
-			at += n
-		}
-		return nil
+		return putStruct(d, t, u, v)
 	case *types.Tuple:
-		at := 0
-		if len(v.Elems) != len(u.Elems) {
-			return fmt.Errorf("not supported: constant of type %s", t)
-		}
-		for i, e := range u.Elems {
-			n := size(e)
-			if err := putConst(d[at:at+n], e, v.Elems[i]); err != nil {
-				return err
-			}
-			at += n
-		}
-		return nil
+		return putParts(d, t, u.Elems, v)
 	case *types.Stack:
 		n := size(u.Elem)
-		for i, e := range v.Elems {
-			if i >= u.Size {
-				break
-			}
+		for i, e := range v.Elems[:min(len(v.Elems), u.Size)] {
 			if err := putConst(d[1+i*n:1+(i+1)*n], u.Elem, e); err != nil {
 				return err
 			}
@@ -236,7 +201,7 @@ func putConst(d []uint64, t types.Type, v *ast.Value) error {
 		if v.Kind == ast.IntValue && v.Int.Sign() == 0 {
 			return nil
 		}
-		return fmt.Errorf("not supported: constant of type %s", t)
+		return noConst(t)
 	}
 	if len(d) == 0 {
 		return nil
@@ -248,13 +213,49 @@ func putConst(d []uint64, t types.Type, v *ast.Value) error {
 			trim(d, w)
 		}
 	case ast.BoolValue:
-		if v.Bool {
-			d[0] = 1
-		}
+		d[0] = b2u(v.Bool)
 	case ast.EnumValue, ast.ErrorValue:
 		d[0] = uint64(v.Index)
 	default:
-		return fmt.Errorf("not supported: constant of type %s", t)
+		return noConst(t)
+	}
+	return nil
+}
+
+func noConst(t types.Type) error { return fmt.Errorf("not supported: constant of type %s", t) }
+
+// putStruct puts a struct, a header, or a union without a value into words.
+func putStruct(d []uint64, t types.Type, s *types.Struct, v *ast.Value) error {
+	switch s.Kind {
+	case types.Header:
+		if v.Kind == ast.HeaderValue && !v.Valid {
+			return nil
+		}
+		d[0] = 1
+		d = d[1:]
+	case types.Union:
+		if len(v.Elems) == 0 {
+			return nil
+		}
+	}
+	parts := make([]types.Type, len(s.Fields))
+	for i, f := range s.Fields {
+		parts[i] = f.Type
+	}
+	return putParts(d, t, parts, v)
+}
+
+// putParts puts the parts of a value of type t, one behind the other, into words.
+func putParts(d []uint64, t types.Type, parts []types.Type, v *ast.Value) error {
+	if len(v.Elems) != len(parts) {
+		return noConst(t)
+	}
+	for i, p := range parts {
+		n := size(p)
+		if err := putConst(d[:n], p, v.Elems[i]); err != nil {
+			return err
+		}
+		d = d[n:]
 	}
 	return nil
 }

@@ -490,12 +490,7 @@ func (c *compiler) extraction(e *ast.Call) *extraction {
 	fix, p := c.freeze(p)
 	x.pre, x.p = acts(append(nonNil(pre), fix)), p
 	if p.union != nil {
-		u := *p.union
-		fix, b := c.freeze(place{off: u.off, dyn: u.dyn})
-		u.dyn = b.dyn
-		x.p.union = &u
-		x.pre = acts(append(nonNil(x.pre), nonNil(fix)...))
-		x.post = c.unionAfter(x.p)
+		x.post = c.unionAfter(p)
 	}
 	return x
 }
@@ -513,14 +508,14 @@ func (x *extraction) variable(given num) op {
 			return doReject
 		}
 		switch {
-		case bits > uint64(w.varMax):
-			m.fail(m.codes.headerTooShort)
-			return doReject
 		case bits%8 != 0:
 			m.fail(m.codes.argument)
 			return doReject
-		case m.end-m.pos < w.bits+int(bits)+w.more:
+		case bits > uint64(m.end) || m.end-m.pos < w.bits+int(bits)+w.more:
 			m.fail(m.codes.tooShort)
+			return doReject
+		case bits > uint64(w.varMax):
+			m.fail(m.codes.headerTooShort)
 			return doReject
 		}
 		at := p.at(m)

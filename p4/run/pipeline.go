@@ -338,26 +338,12 @@ func (pl *Pipeline) AddEntry(table string, e Entry) error {
 		}
 	}
 	if e.Member != 0 || e.Group != 0 {
-		if d.profile < 0 {
-			return fmt.Errorf("table %s has no action profile", d.Name)
-		}
-		p := pl.m.objects[d.profile].(*profile)
-		if e.Group != 0 {
-			if n.group = p.groups[e.Group]; n.group == nil {
-				return fmt.Errorf("table %s: no group %d in %s", d.Name, e.Group, p.name)
-			}
-			if !d.selectKeys || p.algo == nil {
-				return fmt.Errorf("table %s: %s has no selector", d.Name, p.name)
-			}
-		} else if n.member = p.members[e.Member]; n.member == nil {
-			return fmt.Errorf("table %s: no member %d in %s", d.Name, e.Member, p.name)
-		}
+		err = pl.refer(n, d, e)
 	} else {
-		a, err := d.action(e.Action, true)
-		if err != nil {
-			return err
-		}
-		n.action, n.data = int32(a.action), a.data
+		err = n.act(d, e.Action)
+	}
+	if err != nil {
+		return err
 	}
 	for _, o := range s.entries {
 		if slices.Equal(o.value, n.value) && slices.Equal(o.mask, n.mask) && (!d.ordered || o.prio == n.prio) {
@@ -365,6 +351,34 @@ func (pl *Pipeline) AddEntry(table string, e Entry) error {
 		}
 	}
 	s.insert(n)
+	return nil
+}
+
+// act gives an entry its action.
+func (n *entry) act(d *tableDef, act Action) error {
+	a, err := d.action(act, true)
+	n.action, n.data = int32(a.action), a.data
+	return err
+}
+
+// refer lets an entry refer to a group, or to a member, of its table's profile.
+func (pl *Pipeline) refer(n *entry, d *tableDef, e Entry) error {
+	if d.profile < 0 {
+		return fmt.Errorf("table %s has no action profile", d.Name)
+	}
+	p := pl.m.objects[d.profile].(*profile)
+	if e.Group == 0 {
+		if n.member = p.members[e.Member]; n.member == nil {
+			return fmt.Errorf("table %s: no member %d in %s", d.Name, e.Member, p.name)
+		}
+		return nil
+	}
+	if n.group = p.groups[e.Group]; n.group == nil {
+		return fmt.Errorf("table %s: no group %d in %s", d.Name, e.Group, p.name)
+	}
+	if !d.selectKeys || p.algo == nil {
+		return fmt.Errorf("table %s: %s has no selector", d.Name, p.name)
+	}
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -45,35 +47,13 @@ func (c *compiler) stmt(s ast.Stmt) op {
 	case *ast.Assign:
 		return c.assign(s)
 	case *ast.CallStmt:
-		o := c.callOp(s.Call, place{})
-		if c.inParser {
-			return func(m *machine) ctl {
-				if r := o(m); r != goOn {
-					return r
-				}
-				if m.failed {
-					return doReject
-				}
-				return goOn
-			}
-		}
-		return o
+		return c.callStmt(s)
 	case *ast.If:
 		return c.ifStmt(s)
 	case *ast.Switch:
 		return c.switchStmt(s)
 	case *ast.Return:
-		if s.X == nil || c.ret.t == nil {
-			return func(*machine) ctl { return doReturn }
-		}
-		st := c.store(s.X, c.ret)
-		return func(m *machine) ctl {
-			st(m)
-			if m.exit {
-				return doExit
-			}
-			return doReturn
-		}
+		return c.returnStmt(s)
 	case *ast.Exit:
 		return func(m *machine) ctl { m.exit = true; return doExit }
 	case *ast.Empty:
@@ -91,6 +71,36 @@ func (c *compiler) stmt(s ast.Stmt) op {
 	}
 	c.failf(s, "not supported: this statement")
 	return nil
+}
+
+func (c *compiler) callStmt(s *ast.CallStmt) op {
+	o := c.callOp(s.Call, place{})
+	if !c.inParser {
+		return o
+	}
+	return func(m *machine) ctl {
+		if r := o(m); r != goOn {
+			return r
+		}
+		if m.failed {
+			return doReject
+		}
+		return goOn
+	}
+}
+
+func (c *compiler) returnStmt(s *ast.Return) op {
+	if s.X == nil || c.ret.t == nil {
+		return func(*machine) ctl { return doReturn }
+	}
+	st := c.store(s.X, c.ret)
+	return func(m *machine) ctl {
+		st(m)
+		if m.exit {
+			return doExit
+		}
+		return doReturn
+	}
 }
 
 // local makes room for a declaration and gives its initialisation, nil if there is none.
@@ -114,40 +124,46 @@ func (c *compiler) local(d ast.Decl) op {
 }
 
 func (c *compiler) assign(s *ast.Assign) op {
-	checked := hasCall(s.Rhs) || hasCall(s.Lhs) || c.inParser
 	pre, dst := c.ref(s.Lhs)
 	as := nonNil(pre)
-	if s.Op == ast.OpNone && hasCall(s.Rhs) {
-		// What the call leaves by exit is not assigned.
-		f, q := c.freeze(dst)
-		tmp := c.temp(s.Rhs.Type())
-		as = append(as, nonNil(f)...)
-		as = append(as, c.store(s.Rhs, tmp))
-		eval, cp := acts(as), c.copyTo(q, tmp)
-		return func(m *machine) ctl {
-			eval(m)
-			if m.exit || m.failed {
-				return m.stopped()
-			}
-			cp(m)
-			return goOn
+	called := hasCall(s.Rhs) || hasCall(s.Lhs) || c.inParser && mayReject(s.Rhs)
+	if called || s.Op != ast.OpNone {
+		fix, frozen := c.freeze(dst)
+		as, dst = append(as, nonNil(fix)...), frozen
+	}
+	if !called {
+		return c.effect(acts(append(as, c.assigned(s, dst, dst))), c.inParser)
+	}
+	// What a call leaves by exit, or a stack without this element by reject, is not assigned.
+	tmp := c.temp(s.Rhs.Type())
+	if s.Op != ast.OpNone {
+		tmp = c.temp(s.Lhs.Type())
+	}
+	eval, cp := acts(append(as, c.assigned(s, dst, tmp))), c.copyTo(dst, tmp)
+	return func(m *machine) ctl {
+		eval(m)
+		if m.exit || m.failed {
+			return m.stopped()
 		}
+		cp(m)
+		return goOn
 	}
+}
+
+// assigned puts what an assignment gives to lhs into dst, which may be lhs.
+func (c *compiler) assigned(s *ast.Assign, lhs, dst place) act {
 	if s.Op == ast.OpNone {
-		return c.effect(acts(append(as, c.store(s.Rhs, dst))), checked)
+		return c.store(s.Rhs, dst)
 	}
-	f, dst := c.freeze(dst)
-	as = append(as, nonNil(f)...)
 	w, ok := scalarWidth(s.Lhs.Type())
 	if !ok {
 		c.failf(s, "not supported: assignment with an operator to %s", s.Lhs.Type())
 	}
 	signed := isSigned(s.Lhs.Type())
 	if w <= 64 {
-		v := c.arith(s, s.Op, w, signed, c.load(dst), c.shiftOrNum(s.Op, s.Rhs), constOf(s.Rhs))
-		return c.effect(acts(append(as, c.put(dst, v))), checked)
+		return c.put(dst, c.arith(s, s.Op, w, signed, c.load(lhs), c.shiftOrNum(s.Op, s.Rhs), constOf(s.Rhs)))
 	}
-	return c.effect(acts(append(as, c.arithWide(s, s.Op, s.Lhs, s.Rhs, w, signed, dst))), checked)
+	return c.arithWide(s, s.Op, c.named(s.Lhs, lhs), s.Rhs, w, signed, dst)
 }
 
 func (c *compiler) ifStmt(s *ast.If) op {
@@ -295,8 +311,10 @@ func (m *machine) turn() bool {
 func (c *compiler) forStmt(s *ast.For) op {
 	init := seq(c.stmts(s.Init))
 	cond := func(*machine) uint64 { return 1 }
+	checked := c.inParser
 	if s.Cond != nil {
 		cond = c.num(s.Cond)
+		checked = checked || hasCall(s.Cond)
 	}
 	update := seq(c.stmts(s.Update))
 	body := c.stmtOrNothing(s.Body)
@@ -304,23 +322,33 @@ func (c *compiler) forStmt(s *ast.For) op {
 		if r := init(m); r != goOn {
 			return r
 		}
-		for cond(m) != 0 && m.turn() {
-			switch r := body(m); r {
-			case goOn, doContinue:
-			case doBreak:
+		for {
+			more := cond(m) != 0
+			if checked && (m.exit || m.failed) {
+				return m.stopped()
+			}
+			if !more || !m.turn() {
 				return goOn
-			default:
+			}
+			if r, done := oneTurn(m, body); done {
 				return r
 			}
 			if r := update(m); r != goOn {
 				return r
 			}
 		}
-		if m.exit || m.failed {
-			return m.stopped()
-		}
-		return goOn
 	}
+}
+
+// oneTurn executes a loop's body once; done says that the loop ends with r.
+func oneTurn(m *machine, body op) (r ctl, done bool) {
+	switch r = body(m); r {
+	case goOn, doContinue:
+		return goOn, false
+	case doBreak:
+		return goOn, true
+	}
+	return r, true
 }
 
 func (c *compiler) forIn(s *ast.ForIn) op {
@@ -328,64 +356,81 @@ func (c *compiler) forIn(s *ast.ForIn) op {
 	c.env[s.Var] = dst
 	switch x := s.X.(type) {
 	case *ast.Range:
-		w, ok := scalarWidth(dst.t)
-		if !ok || w > 64 {
-			c.failf(s, "not supported: a range of %s", dst.t)
-		}
-		signed := isSigned(dst.t)
-		lo, hi := c.num(x.Lo), c.num(x.Hi)
-		body := c.stmtOrNothing(s.Body)
-		mask := mask64(w)
-		return func(m *machine) ctl {
-			i, last := lo(m), hi(m)
-			if signed && sign64(i, w) > sign64(last, w) || !signed && i > last {
-				return goOn
-			}
-			for m.turn() {
-				m.w[dst.off] = i
-				switch r := body(m); r {
-				case goOn, doContinue:
-				case doBreak:
-					return goOn
-				default:
-					return r
-				}
-				if i == last {
-					break
-				}
-				i = (i + 1) & mask
-			}
-			return goOn
-		}
+		return c.forRange(s, x, dst)
 	case *ast.List:
-		var sets []act
-		for _, e := range x.Elems {
-			sets = append(sets, c.store(e, dst))
-		}
-		return loopOver(c.stmtOrNothing(s.Body), len(sets), func(m *machine, i int) { sets[i](m) })
+		return c.forList(s, x, dst)
 	}
 	pre, p := c.ref(s.X)
 	st, ok := types.Underlying(p.t).(*types.Stack)
 	if !ok || pre != nil {
 		c.failf(s, "not supported: a loop over %s", s.X.Type())
 	}
-	n := size(st.Elem)
-	body := c.stmtOrNothing(s.Body)
-	return loopOver(body, st.Size, func(m *machine, i int) {
-		at := p.at(m) + 1 + i*n
-		copy(m.w[dst.off:dst.off+n], m.w[at:at+n])
-	})
+	return loopOver(c.stmtOrNothing(s.Body), st.Size, dst.off, size(st.Elem), func(m *machine) int { return p.at(m) + 1 })
 }
 
-func loopOver(body op, n int, set func(*machine, int)) op {
+// forRange is a loop over a range, both of whose ends are evaluated before the first turn.
+func (c *compiler) forRange(s *ast.ForIn, x *ast.Range, dst place) op {
+	w, ok := scalarWidth(dst.t)
+	if !ok || w > 64 {
+		c.failf(s, "not supported: a range of %s", dst.t)
+	}
+	signed := isSigned(dst.t)
+	lo, hi := c.num(x.Lo), c.num(x.Hi)
+	checked := hasCall(x.Lo) || hasCall(x.Hi) || c.inParser
+	body := c.stmtOrNothing(s.Body)
+	mask := mask64(w)
+	return func(m *machine) ctl {
+		i, last := lo(m), hi(m)
+		if checked && (m.exit || m.failed) {
+			return m.stopped()
+		}
+		if signed && sign64(i, w) > sign64(last, w) || !signed && i > last {
+			return goOn
+		}
+		for m.turn() {
+			m.w[dst.off] = i
+			if r, done := oneTurn(m, body); done {
+				return r
+			}
+			if i == last {
+				break
+			}
+			i = (i + 1) & mask
+		}
+		return goOn
+	}
+}
+
+// forList is a loop over a list, all of whose elements are evaluated before the first turn (specification, 12.8).
+func (c *compiler) forList(s *ast.ForIn, x *ast.List, dst place) op {
+	n := size(dst.t)
+	first := c.alloc(n * len(x.Elems))
+	var as []act
+	for i, e := range x.Elems {
+		as = append(as, c.store(e, place{t: dst.t, off: first + i*n}))
+	}
+	all := acts(as)
+	loop := loopOver(c.stmtOrNothing(s.Body), len(x.Elems), dst.off, n, func(*machine) int { return first })
+	if all == nil {
+		return loop
+	}
+	checked := slices.ContainsFunc(x.Elems, hasCall) || c.inParser
+	return func(m *machine) ctl {
+		all(m)
+		if checked && (m.exit || m.failed) {
+			return m.stopped()
+		}
+		return loop(m)
+	}
+}
+
+// loopOver executes a body for each of n elements of size words, which lie from where first says on; each is copied to dst.
+func loopOver(body op, n, dst, size int, first func(*machine) int) op {
 	return func(m *machine) ctl {
 		for i := 0; i < n && m.turn(); i++ {
-			set(m, i)
-			switch r := body(m); r {
-			case goOn, doContinue:
-			case doBreak:
-				return goOn
-			default:
+			at := first(m) + i*size
+			copy(m.w[dst:dst+size], m.w[at:at+size])
+			if r, done := oneTurn(m, body); done {
 				return r
 			}
 		}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"math/big"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -13,17 +15,7 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 		return c.put(dst, c.num(e))
 	}
 	if v := e.Const(); v != nil && v.Kind != ast.InstanceValue {
-		ct := t
-		if dst.t != nil && size(dst.t) != size(t) {
-			ct = dst.t
-		}
-		words, err := constWords(ct, v)
-		c.check(e, err)
-		if dst.slice {
-			tmp := c.temp(t)
-			return acts([]act{setConst(tmp, words), c.copyTo(dst, tmp)})
-		}
-		return c.withUnion(dst, setConst(dst, words))
+		return c.storeConst(e, v, dst)
 	}
 	switch e := e.(type) {
 	case *ast.Ident, *ast.Member, *ast.Index, *ast.Slice:
@@ -31,11 +23,7 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 		if src.t == nil || size(src.t) != size(t) {
 			src.t = t
 		}
-		cp := c.copyTo(dst, src)
-		if pre == nil {
-			return cp
-		}
-		return acts([]act{pre, cp})
+		return acts(append(nonNil(pre), c.copyTo(dst, src)))
 	case *ast.Cast:
 		return c.storeCast(e, dst)
 	case *ast.Dots:
@@ -47,14 +35,7 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 	case *ast.StructLit:
 		return c.storeParts(t, dst, len(e.Fields), func(i int) (int, ast.Expr) { return e.Fields[i].Index, e.Fields[i].Value })
 	case *ast.Ternary:
-		cond, a, b := c.num(e.Cond), c.store(e.Then, dst), c.store(e.Else, dst)
-		return func(m *machine) {
-			if cond(m) != 0 {
-				a(m)
-			} else {
-				b(m)
-			}
-		}
+		return c.storeChoice(e, dst)
 	case *ast.Call:
 		return c.callStore(e, dst)
 	case *ast.Unary:
@@ -64,6 +45,33 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 	}
 	c.failf(e, "not supported: this expression of type %s here", t)
 	return nil
+}
+
+// storeConst puts a value that is known when the program is compiled into dst.
+func (c *compiler) storeConst(e ast.Expr, v *ast.Value, dst place) act {
+	t := e.Type()
+	ct := t
+	if dst.t != nil && size(dst.t) != size(t) {
+		ct = dst.t
+	}
+	words, err := constWords(ct, v)
+	c.check(e, err)
+	if dst.slice {
+		tmp := c.temp(t)
+		return acts([]act{setConst(tmp, words), c.copyTo(dst, tmp)})
+	}
+	return c.withUnion(dst, setConst(dst, words))
+}
+
+func (c *compiler) storeChoice(e *ast.Ternary, dst place) act {
+	cond, a, b := c.num(e.Cond), c.store(e.Then, dst), c.store(e.Else, dst)
+	return func(m *machine) {
+		if cond(m) != 0 {
+			a(m)
+		} else {
+			b(m)
+		}
+	}
 }
 
 func setConst(dst place, words []uint64) act {
@@ -244,6 +252,9 @@ func (c *compiler) binaryWide(e *ast.Binary, dst place) act {
 }
 
 func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, signed bool, dst place) act {
+	if o == ast.OpDiv || o == ast.OpMod {
+		o, ey = byPowerOfTwo(o, ey)
+	}
 	n := wordsOf(w)
 	tmp := c.temp(dstType(dst, ex))
 	if size(tmp.t) != n {
@@ -252,75 +263,12 @@ func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, sign
 	res := place{t: &types.Bit{Width: w}, off: tmp.off}
 	switch o {
 	case ast.OpShl, ast.OpShr:
-		pre, x := c.ref(ex)
-		as := nonNil(pre)
-		if x.slice || hasCall(ey) {
-			t := c.temp(ex.Type())
-			as = append(as, c.copyTo(t, x))
-			x = t
-		}
-		y := c.shiftOrNum(o, ey)
-		as = append(as, func(m *machine) {
-			s := y(m)
-			a := x.at(m)
-			d, v := m.w[res.off:res.off+n], m.w[a:a+n]
-			if o == ast.OpShl {
-				wideShl(d, v, s, w)
-				return
-			}
-			var fill uint64
-			copy(d, v)
-			if signed && signBit(v, w) {
-				fill = ^uint64(0)
-				extendSign(d, w)
-			}
-			wideShr(d, d, s, fill)
-			trim(d, w)
-		}, c.copyTo(dst, res))
-		return acts(as)
+		return acts([]act{c.shiftWide(o, ex, ey, w, signed, res.off), c.copyTo(dst, res)})
 	case ast.OpConcat:
-		wx, _ := scalarWidth(ex.Type())
-		wy, _ := scalarWidth(ey.Type())
-		pre, x, y := c.operands(ex, ey)
-		nx, ny := wordsOf(wx), wordsOf(wy)
-		return acts([]act{pre, func(m *machine) {
-			xa, ya := x.at(m), y.at(m)
-			d := m.w[res.off : res.off+n]
-			clear(d)
-			putBits(d, m.w[ya:ya+ny], 0, wy)
-			putBits(d, m.w[xa:xa+nx], wy, wx)
-		}, c.copyTo(dst, res)})
+		return acts([]act{c.concatWide(ex, ey, w, res.off), c.copyTo(dst, res)})
 	}
-	var f func(d, a, b []uint64)
-	switch o {
-	case ast.OpAdd:
-		f = func(d, a, b []uint64) { wideAdd(d, a, b, w) }
-	case ast.OpSub:
-		f = func(d, a, b []uint64) { wideSub(d, a, b, w) }
-	case ast.OpMul:
-		f = func(d, a, b []uint64) { wideMul(d, a, b, w) }
-	case ast.OpAnd:
-		f = func(d, a, b []uint64) {
-			for i := range d {
-				d[i] = a[i] & b[i]
-			}
-		}
-	case ast.OpOr:
-		f = func(d, a, b []uint64) {
-			for i := range d {
-				d[i] = a[i] | b[i]
-			}
-		}
-	case ast.OpXor:
-		f = func(d, a, b []uint64) {
-			for i := range d {
-				d[i] = a[i] ^ b[i]
-			}
-		}
-	case ast.OpAddSat, ast.OpSubSat:
-		sub := o == ast.OpSubSat
-		f = func(d, a, b []uint64) { wideSat(d, a, b, w, signed, sub) }
-	default:
+	f := wideOp(o, w, signed)
+	if f == nil {
 		c.failf(at, "not supported: operator %s on %d bits", o, w)
 	}
 	pre, x, y := c.operands(ex, ey)
@@ -328,6 +276,100 @@ func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, sign
 		xa, ya := x.at(m), y.at(m)
 		f(m.w[res.off:res.off+n], m.w[xa:xa+n], m.w[ya:ya+n])
 	}, c.copyTo(dst, res)})
+}
+
+// shiftWide is x << y or x >> y on w bits, into the words from res on.
+func (c *compiler) shiftWide(o ast.Op, ex, ey ast.Expr, w int, signed bool, res int) act {
+	pre, x := c.ref(ex)
+	as := nonNil(pre)
+	if x.slice || hasCall(ey) {
+		t := c.temp(ex.Type())
+		as = append(as, c.copyTo(t, x))
+		x = t
+	}
+	y, n := c.shiftOrNum(o, ey), wordsOf(w)
+	return acts(append(as, func(m *machine) {
+		s := y(m)
+		a := x.at(m)
+		d, v := m.w[res:res+n], m.w[a:a+n]
+		if o == ast.OpShl {
+			wideShl(d, v, s, w)
+			return
+		}
+		var fill uint64
+		copy(d, v)
+		if signed && signBit(v, w) {
+			fill = ^uint64(0)
+			extendSign(d, w)
+		}
+		wideShr(d, d, s, fill)
+		trim(d, w)
+	}))
+}
+
+// concatWide is x ++ y of w bits, into the words from res on.
+func (c *compiler) concatWide(ex, ey ast.Expr, w, res int) act {
+	wx, _ := scalarWidth(ex.Type())
+	wy, _ := scalarWidth(ey.Type())
+	pre, x, y := c.operands(ex, ey)
+	n, nx, ny := wordsOf(w), wordsOf(wx), wordsOf(wy)
+	return acts([]act{pre, func(m *machine) {
+		xa, ya := x.at(m), y.at(m)
+		d := m.w[res : res+n]
+		clear(d)
+		putBits(d, m.w[ya:ya+ny], 0, wy)
+		putBits(d, m.w[xa:xa+nx], wy, wx)
+	}})
+}
+
+// wideOp is an operator on numbers of w bits in words; nil for another than arithmetic and bits.
+func wideOp(o ast.Op, w int, signed bool) func(d, a, b []uint64) {
+	switch o {
+	case ast.OpAdd:
+		return func(d, a, b []uint64) { wideAdd(d, a, b, w) }
+	case ast.OpSub:
+		return func(d, a, b []uint64) { wideSub(d, a, b, w) }
+	case ast.OpMul:
+		return func(d, a, b []uint64) { wideMul(d, a, b, w) }
+	case ast.OpAddSat, ast.OpSubSat:
+		sub := o == ast.OpSubSat
+		return func(d, a, b []uint64) { wideSat(d, a, b, w, signed, sub) }
+	case ast.OpAnd:
+		return func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] & b[i]
+			}
+		}
+	case ast.OpOr:
+		return func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] | b[i]
+			}
+		}
+	case ast.OpXor:
+		return func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] ^ b[i]
+			}
+		}
+	}
+	return nil
+}
+
+// byPowerOfTwo is a division, or what it leaves, by a constant power of two as a shift or a mask; the same operation if it is
+// by something else.
+func byPowerOfTwo(o ast.Op, y ast.Expr) (ast.Op, ast.Expr) {
+	v := y.Const()
+	if v == nil || v.Int == nil || v.Int.Sign() <= 0 || int(v.Int.TrailingZeroBits()) != v.Int.BitLen()-1 {
+		return o, y
+	}
+	by, op, t := new(big.Int).Sub(v.Int, big.NewInt(1)), ast.OpAnd, y.Type()
+	if o == ast.OpDiv {
+		by, op, t = big.NewInt(int64(v.Int.BitLen()-1)), ast.OpShr, types.Type(types.Integer)
+	}
+	e := &ast.IntLit{Value: by}
+	e.P, e.T, e.V = y.Pos(), t, &ast.Value{Kind: ast.IntValue, Int: by}
+	return op, e
 }
 
 func dstType(dst place, e ast.Expr) types.Type {

@@ -30,6 +30,8 @@ type KeyInfo struct {
 	Name  string // as the program writes it, or its @name
 	Kind  MatchKind
 	Width int // bits
+
+	signed bool // int<N>: ranges are by its order
 }
 
 // A ParamInfo is one parameter of an action that the control plane gives.
@@ -267,7 +269,7 @@ func (s *tableState) matches(e *entry, k []uint64) bool {
 	for i := range d.keyWords {
 		at, n := d.keyWords[i], wordsOf(d.Keys[i].Width)
 		if d.Keys[i].Kind == Range {
-			if wideCmp(k[at:at+n], e.value[at:at+n]) < 0 || wideCmp(k[at:at+n], e.mask[at:at+n]) > 0 {
+			if !d.Keys[i].within(k[at:at+n], e.value[at:at+n], e.mask[at:at+n]) {
 				return false
 			}
 			continue
@@ -308,58 +310,93 @@ func setWords(d []uint64, v *big.Int) {
 	}
 }
 
-// words of one key's match: value and mask, or first and last value.
+// within says whether v is from lo to hi.
+func (k *KeyInfo) within(v, lo, hi []uint64) bool {
+	return cmpSign(lo, v, k.Width, k.signed) <= 0 && cmpSign(v, hi, k.Width, k.signed) <= 0
+}
+
+// matchWords gives the words of one key's match: value and mask, or first and last value.
 func (d *tableDef) matchWords(i int, m Match, value, mask []uint64) error {
-	k := d.Keys[i]
-	bad := func(err error) error { return fmt.Errorf("key %s: %w", k.Name, err) }
-	all := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(k.Width)), big.NewInt(1))
-	if err := toWords(value, m.Value, k.Width); err != nil {
-		return bad(err)
-	}
+	k := &d.Keys[i]
+	words := k.maskWords
 	if k.Kind == Range {
-		last := m.High
-		if last == nil {
-			last = m.Value
-			if m.Mask != nil && m.Mask.Sign() == 0 { // any
-				clear(value)
-				last = all
-			}
-		}
-		if err := toWords(mask, last, k.Width); err != nil {
-			return bad(err)
-		}
-		if wideCmp(value, mask) > 0 {
-			return bad(fmt.Errorf("range %v..%v is empty", m.Value, last))
+		words = k.rangeWords
+	}
+	if err := words(m, value, mask); err != nil {
+		return fmt.Errorf("key %s: %w", k.Name, err)
+	}
+	return nil
+}
+
+// rangeWords gives the first and the last value of a range's match.
+func (k *KeyInfo) rangeWords(m Match, first, last []uint64) error {
+	if m.High == nil && m.Mask != nil && m.Mask.Sign() == 0 { // any
+		clear(first)
+		ones(last, k.Width)
+		if k.signed {
+			top := uint64(1) << uint((k.Width-1)%64)
+			first[len(first)-1] |= top
+			last[len(last)-1] &^= top
 		}
 		return nil
 	}
-	if m.High != nil {
-		return bad(fmt.Errorf("a key of kind %s takes no range", k.Kind))
+	high := m.High
+	if high == nil {
+		high = m.Value
 	}
+	if err := toWords(first, m.Value, k.Width); err != nil {
+		return err
+	}
+	if err := toWords(last, high, k.Width); err != nil {
+		return err
+	}
+	if cmpSign(first, last, k.Width, k.signed) > 0 {
+		return fmt.Errorf("range %v..%v is empty", m.Value, high)
+	}
+	return nil
+}
+
+// maskWords gives the value and the mask of a match of another kind than a range.
+func (k *KeyInfo) maskWords(m Match, value, mask []uint64) error {
+	if err := toWords(value, m.Value, k.Width); err != nil {
+		return err
+	}
+	if m.High != nil {
+		return fmt.Errorf("a key of kind %s takes no range", k.Kind)
+	}
+	all := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(k.Width)), big.NewInt(1))
 	full := m.Mask
 	if full == nil {
 		full = all
 	}
 	if err := toWords(mask, full, k.Width); err != nil {
-		return bad(fmt.Errorf("mask: %w", err))
+		return fmt.Errorf("mask: %w", err)
 	}
-	switch k.Kind {
-	case Exact:
-		if full.Cmp(all) != 0 {
-			return bad(fmt.Errorf("an exact key takes no mask"))
-		}
-	case Optional:
-		if full.Cmp(all) != 0 && full.Sign() != 0 {
-			return bad(fmt.Errorf("an optional key is a value or any, not a mask"))
-		}
-	case LPM:
-		inv := new(big.Int).Sub(all, full) // 2^n-1 for a prefix
-		if inv.And(inv, new(big.Int).Add(inv, big.NewInt(1))).Sign() != 0 {
-			return bad(fmt.Errorf("mask %#x is no prefix", full))
-		}
+	if err := k.takesMask(full, all); err != nil {
+		return err
 	}
 	for j := range value {
 		value[j] &= mask[j]
+	}
+	return nil
+}
+
+// takesMask says why a key of this kind takes no such mask, where all has the ones of the key's width.
+func (k *KeyInfo) takesMask(mask, all *big.Int) error {
+	switch k.Kind {
+	case Exact:
+		if mask.Cmp(all) != 0 {
+			return fmt.Errorf("an exact key takes no mask")
+		}
+	case Optional:
+		if mask.Cmp(all) != 0 && mask.Sign() != 0 {
+			return fmt.Errorf("an optional key is a value or any, not a mask")
+		}
+	case LPM:
+		inv := new(big.Int).Sub(all, mask) // 2^n-1 for a prefix
+		if inv.And(inv, new(big.Int).Add(inv, big.NewInt(1))).Sign() != 0 {
+			return fmt.Errorf("mask %#x is no prefix", mask)
+		}
 	}
 	return nil
 }

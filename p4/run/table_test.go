@@ -126,7 +126,7 @@ func TestLookup(t *testing.T) {
 
 func TestBadEntries(t *testing.T) {
 	d := &tableDef{profile: -1, words: 4, keyWords: []int{0, 1, 2, 3}, ordered: true, TableInfo: TableInfo{Name: "c.t",
-		Keys:    []KeyInfo{{"a", Exact, 8}, {"b", LPM, 8}, {"c", Range, 8}, {"d", Optional, 8}},
+		Keys:    []KeyInfo{{Name: "a", Kind: Exact, Width: 8}, {Name: "b", Kind: LPM, Width: 8}, {Name: "c", Kind: Range, Width: 8}, {Name: "d", Kind: Optional, Width: 8}},
 		Actions: []ActionInfo{{Name: "c.set", Params: []ParamInfo{{"x", 4}}}, {Name: "c.dflt", defaultOnly: true}, {Name: "c.entry", entriesOnly: true}}}}
 	pl := &Pipeline{prog: &Program{tables: []*tableDef{d}}}
 	pl.m.tables = []*tableState{newTableState(d)}

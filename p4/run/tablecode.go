@@ -39,7 +39,7 @@ func (c *compiler) applyResult(e *ast.Member) num {
 	}
 }
 
-// entryOnly marks actions' own data.
+// table compiles a table's keys and actions, once for each place of its control.
 func (c *compiler) table(t *ast.TableDecl) *tableCode {
 	if tc, ok := c.tables[t]; ok {
 		return tc
@@ -51,57 +51,16 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 		c.prog.tables = append(c.prog.tables, c.tableDef(t))
 	}
 	def := c.prog.tables[idx]
-
-	// Keys
 	keyOff := c.alloc(def.words)
-	var eval []act
-	at := keyOff
-	for _, k := range t.Keys {
-		w, ok := scalarWidth(k.X.Type())
-		if !ok {
-			c.failf(k, "not supported: key of type %s", k.X.Type())
-		}
-		if k.MatchKind == "selector" {
-			continue
-		}
-		eval = append(eval, c.store(k.X, place{t: k.X.Type(), off: at}))
-		at += wordsOf(w)
-	}
-	var sel hashInput
-	if def.selectKeys {
-		for _, k := range t.Keys {
-			if k.MatchKind == "selector" {
-				sel.add(c, k.X)
-			}
-		}
-	}
-
+	keys, sel := c.tableKeys(t, keyOff)
 	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1)}
 	c.tables[t] = tc
+	acts2, data := c.tableActions(t)
 
-	// Actions, each with room for its data.
-	acts2 := make([]op, 0, len(t.Actions)+1)
-	data := make([]int, 0, len(t.Actions)+1)
-	add := func(ref ast.Node, d *ast.ActionDecl, bound []*ast.BoundArg) {
-		o, at := c.tableAction(ref, d, bound)
-		acts2 = append(acts2, o)
-		data = append(data, at)
-	}
-	for _, a := range t.Actions {
-		add(a, a.Decl, a.Bound)
-	}
-	if t.Default != nil && t.Default.Ref == nil && t.Default.Decl != nil {
-		add(t.Default, t.Default.Decl, t.Default.Bound)
-	}
-
-	keys := acts(eval)
 	n := def.words
 	hit, ran := tc.hit, tc.ran
 	prof := def.profile
-	checked := false
-	for _, k := range t.Keys {
-		checked = checked || hasCall(k.X)
-	}
+	checked := slices.ContainsFunc(t.Keys, func(k *ast.Key) bool { return hasCall(k.X) })
 	direct := def.direct
 	tc.apply = func(m *machine) ctl {
 		if keys != nil {
@@ -154,6 +113,40 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 	return tc
 }
 
+// tableKeys evaluates a table's keys into the words from at on; sel is what an action selector hashes.
+func (c *compiler) tableKeys(t *ast.TableDecl, at int) (keys act, sel hashInput) {
+	var eval []act
+	for _, k := range t.Keys {
+		w, ok := scalarWidth(k.X.Type())
+		if !ok {
+			c.failf(k, "not supported: key of type %s", k.X.Type())
+		}
+		if k.MatchKind == "selector" {
+			sel.add(c, k.X)
+			continue
+		}
+		eval = append(eval, c.store(k.X, place{t: k.X.Type(), off: at}))
+		at += wordsOf(w)
+	}
+	return acts(eval), sel
+}
+
+// tableActions compiles a table's actions, each with room for its data; the last may be an implied NoAction.
+func (c *compiler) tableActions(t *ast.TableDecl) (ops []op, data []int) {
+	add := func(ref ast.Node, d *ast.ActionDecl, bound []*ast.BoundArg) {
+		o, at := c.tableAction(ref, d, bound)
+		ops = append(ops, o)
+		data = append(data, at)
+	}
+	for _, a := range t.Actions {
+		add(a, a.Decl, a.Bound)
+	}
+	if t.Default != nil && t.Default.Ref == nil && t.Default.Decl != nil {
+		add(t.Default, t.Default.Decl, t.Default.Bound)
+	}
+	return ops, data
+}
+
 // tableAction compiles an action of a table; its data goes to the words from where on it says.
 func (c *compiler) tableAction(at ast.Node, d *ast.ActionDecl, bound []*ast.BoundArg) (op, int) {
 	n := 0
@@ -195,59 +188,17 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 	d := &tableDef{profile: -1}
 	d.Name = t.ControlName
 	d.def = staticAction{action: -1}
-	for _, k := range t.Keys {
-		kind, ok := matchKinds[k.MatchKind]
-		if !ok {
-			c.failf(k, "not supported: match kind %s", k.MatchKind)
-		}
-		w, ok := scalarWidth(k.X.Type())
-		if !ok {
-			c.failf(k, "not supported: key of type %s", k.X.Type())
-		}
-		if kind == Selector {
-			d.selectKeys = true
-			continue
-		}
-		d.Keys = append(d.Keys, KeyInfo{Name: k.Name, Kind: kind, Width: w})
-		d.keyWords = append(d.keyWords, d.words)
-		d.words += wordsOf(w)
-		if kind == Ternary || kind == Range || kind == Optional {
-			d.ordered = true
-		}
-	}
-	lpms := 0
-	for _, k := range d.Keys {
-		if k.Kind == LPM {
-			lpms++
-		}
-	}
-	if lpms > 1 && !d.ordered {
-		c.failf(t, "not supported: two lpm keys in one table")
-	}
-	act := func(decl *ast.ActionDecl, bound []*ast.BoundArg, only *ast.ActionRef) {
-		a := ActionInfo{Name: decl.ControlName}
-		if only != nil {
-			a.defaultOnly, a.entriesOnly = only.DefaultOnly, only.TableOnly
-		}
-		for i, p := range decl.Params {
-			if !isData(p) {
-				continue
-			}
-			w, ok := scalarWidth(bound[i].Type)
-			if !ok {
-				c.failf(p, "not supported: action data of type %s", bound[i].Type)
-			}
-			a.Params = append(a.Params, ParamInfo{Name: p.LocalName(), Width: w})
-		}
-		d.Actions = append(d.Actions, a)
-	}
+	c.keyInfos(t, d)
 	for _, a := range t.Actions {
-		act(a.Decl, a.Bound, a)
+		info := c.actionInfo(a.Decl, a.Bound)
+		info.defaultOnly, info.entriesOnly = a.DefaultOnly, a.TableOnly
+		d.Actions = append(d.Actions, info)
 	}
 	if call := t.Default; call != nil && call.Decl != nil {
 		if call.Ref == nil {
-			act(call.Decl, call.Bound, nil)
-			d.Actions[len(d.Actions)-1].defaultOnly = true
+			info := c.actionInfo(call.Decl, call.Bound)
+			info.defaultOnly = true
+			d.Actions = append(d.Actions, info)
 		}
 		d.def = c.staticAction(t, call)
 	}
@@ -258,6 +209,52 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 	}
 	c.entries(t, d)
 	return d
+}
+
+// keyInfos describes a table's keys; those of a selector are no part of the match.
+func (c *compiler) keyInfos(t *ast.TableDecl, d *tableDef) {
+	lpms := 0
+	for _, k := range t.Keys {
+		kind, ok := matchKinds[k.MatchKind]
+		if !ok {
+			c.failf(k, "not supported: match kind %s", k.MatchKind)
+		}
+		w, ok := scalarWidth(k.X.Type())
+		if !ok {
+			c.failf(k, "not supported: key of type %s", k.X.Type())
+		}
+		switch kind {
+		case Selector:
+			d.selectKeys = true
+			continue
+		case LPM:
+			lpms++
+		case Ternary, Range, Optional:
+			d.ordered = true
+		}
+		d.Keys = append(d.Keys, KeyInfo{Name: k.Name, Kind: kind, Width: w, signed: isSigned(k.X.Type())})
+		d.keyWords = append(d.keyWords, d.words)
+		d.words += wordsOf(w)
+	}
+	if lpms > 1 && !d.ordered {
+		c.failf(t, "not supported: two lpm keys in one table")
+	}
+}
+
+// actionInfo describes an action and the data that the control plane gives it.
+func (c *compiler) actionInfo(decl *ast.ActionDecl, bound []*ast.BoundArg) ActionInfo {
+	a := ActionInfo{Name: decl.ControlName}
+	for i, p := range decl.Params {
+		if !isData(p) {
+			continue
+		}
+		w, ok := scalarWidth(bound[i].Type)
+		if !ok {
+			c.failf(p, "not supported: action data of type %s", bound[i].Type)
+		}
+		a.Params = append(a.Params, ParamInfo{Name: p.LocalName(), Width: w})
+	}
+	return a
 }
 
 // profiles are the objects that hold a table's actions.
@@ -323,11 +320,9 @@ func (c *compiler) entries(t *ast.TableDecl, d *tableDef) {
 			delta = int(v.Int.Int64())
 		}
 	}
-	low := false
-	for _, en := range t.Entries {
-		low = low || en.Annotations.Find("priority") != nil
-	}
-	d.lowFirst = d.lowFirst || low
+	// BMv2's annotation: the least wins, and an entry without it has its position.
+	annotated := slices.ContainsFunc(t.Entries, func(en *ast.Entry) bool { return en.Annotations.Find("priority") != nil })
+	d.lowFirst = d.lowFirst || annotated
 	step := -delta
 	prio := 1 + (len(t.Entries)-1)*delta
 	if d.lowFirst {
@@ -337,44 +332,53 @@ func (c *compiler) entries(t *ast.TableDecl, d *tableDef) {
 		if i > 0 {
 			prio += step
 		}
-		if low {
-			// BMv2's annotation: the least wins, and an entry without it has its position.
+		if annotated {
 			prio = i + 1
-			if a := en.Annotations.Find("priority"); a != nil {
-				n, err := strconv.Atoi(strings.TrimSpace(a.Text))
-				if err != nil {
-					c.failf(en, "@priority(%s) is no number", a.Text)
-				}
-				prio = n
-			}
 		}
-		if en.Priority != nil {
-			v := en.Priority.Const()
-			if v == nil || !v.Int.IsInt64() {
-				c.failf(en, "not supported: priority that is not constant")
-			}
-			prio = int(v.Int.Int64())
-		}
-		s := staticEntry{prio: prio, act: c.staticAction(t, en.Action)}
-		s.value, s.mask = make([]uint64, d.words), make([]uint64, d.words)
-		j := 0
-		for k, e := range en.Keys.Elems {
-			if k < len(t.Keys) && t.Keys[k].MatchKind == "selector" {
-				continue
-			}
-			if j >= len(d.Keys) {
-				break
-			}
-			at, n := d.keyWords[j], wordsOf(d.Keys[j].Width)
-			m := c.matchOf(e, d.Keys[j])
-			c.check(e, d.matchWords(j, m, s.value[at:at+n], s.mask[at:at+n]))
-			j++
-		}
-		if j != len(d.Keys) {
-			c.failf(en, "entry has %d keys, table %s %d", j, d.Name, len(d.Keys))
-		}
-		d.constant = append(d.constant, s)
+		prio = c.priority(en, prio)
+		d.constant = append(d.constant, c.entry(t, d, en, prio))
 	}
+}
+
+// priority is that of an entry, or prio if it has none.
+func (c *compiler) priority(en *ast.Entry, prio int) int {
+	if en.Priority != nil {
+		v := en.Priority.Const()
+		if v == nil || !v.Int.IsInt64() {
+			c.failf(en, "not supported: priority that is not constant")
+		}
+		return int(v.Int.Int64())
+	}
+	if a := en.Annotations.Find("priority"); a != nil {
+		n, err := strconv.Atoi(strings.TrimSpace(a.Text))
+		if err != nil {
+			c.failf(en, "@priority(%s) is no number", a.Text)
+		}
+		return n
+	}
+	return prio
+}
+
+func (c *compiler) entry(t *ast.TableDecl, d *tableDef, en *ast.Entry, prio int) staticEntry {
+	s := staticEntry{prio: prio, act: c.staticAction(t, en.Action)}
+	s.value, s.mask = make([]uint64, d.words), make([]uint64, d.words)
+	j := 0
+	for k, e := range en.Keys.Elems {
+		if k < len(t.Keys) && t.Keys[k].MatchKind == "selector" {
+			continue
+		}
+		if j >= len(d.Keys) {
+			break
+		}
+		at, n := d.keyWords[j], wordsOf(d.Keys[j].Width)
+		m := c.matchOf(e, d.Keys[j])
+		c.check(e, d.matchWords(j, m, s.value[at:at+n], s.mask[at:at+n]))
+		j++
+	}
+	if j != len(d.Keys) {
+		c.failf(en, "entry has %d keys, table %s %d", j, d.Name, len(d.Keys))
+	}
+	return s
 }
 
 // matchOf is the match that a set expression of an entry asks for.

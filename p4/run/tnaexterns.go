@@ -29,87 +29,137 @@ func xorOf(width int) func(*machine) uint64 {
 	}
 }
 
+// A tnaObject is an extern object's instance while its state is chosen.
+type tnaObject struct {
+	*compiler
+	a  *tna
+	in *ast.Instance
+	x  *types.Extern
+}
+
+// The objects of TNA that have a state of their own.
+var tnaObjects = map[string]func(o tnaObject) objectDef{
+	"Register": func(o tnaObject) objectDef {
+		return o.newRegister(o.in, o.cell(), o.sizeArg(o.in, 0), o.first(1))
+	},
+	"DirectRegister": tnaObject.directRegister,
+	"RegisterParam":  func(o tnaObject) objectDef { return o.newRegister(o.in, o.cell(), 1, o.first(0)) },
+	"Checksum":       tnaObject.summing,
+	"ParserCounter":  tnaObject.summing,
+	"Counter":        func(o tnaObject) objectDef { return newCounter(o.name(), o.sizeArg(o.in, 0)) },
+	"DirectCounter":  func(o tnaObject) objectDef { return newCounter(o.name(), 0) },
+	"Meter": func(o tnaObject) objectDef {
+		return newMeter(o.name(), o.sizeArg(o.in, 0), o.member(1) == "PACKETS")
+	},
+	"DirectMeter": func(o tnaObject) objectDef { return newMeter(o.name(), 0, o.member(0) == "PACKETS") },
+	"Lpf":         func(o tnaObject) objectDef { return newFilter(o.name(), o.sizeArg(o.in, 0)) },
+	"DirectLpf":   func(o tnaObject) objectDef { return newFilter(o.name(), 0) },
+	"Wred": func(o tnaObject) objectDef {
+		return newWred(o.name(), o.sizeArg(o.in, 0), o.constArg(o.in, 1), o.constArg(o.in, 2))
+	},
+	"DirectWred": func(o tnaObject) objectDef {
+		return newWred(o.name(), 0, o.constArg(o.in, 0), o.constArg(o.in, 1))
+	},
+	"Hash": func(o tnaObject) objectDef {
+		h := o.a.hash(o.compiler, o.in)
+		return objectDef{name: o.name(), make: func() object { return h }}
+	},
+	"ActionProfile":  func(o tnaObject) objectDef { return newProfile(o.name(), nil) },
+	"ActionSelector": tnaObject.selector,
+}
+
 func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 	x, ok := in.Type.(*types.Extern)
 	if !ok {
 		return objectDef{}
 	}
-	name := in.ControlName
-	nothing := objectDef{name: name, make: func() object { return struct{}{} }}
-	member := func(i int) string {
-		if i < len(in.Args) && in.Args[i] != nil {
-			return in.Args[i].Member
-		}
-		return ""
-	}
-	at := ast.At{P: in.At}
-	cell := func(i int) types.Type {
-		if i >= len(x.TypeArgs) {
-			c.failf(at, "not supported: %s without its type arguments", x.Name)
-		}
-		if x.TypeArgs[i] == types.DontCare {
-			c.failf(at, "not supported: %s of _", x.Name)
-		}
-		return x.TypeArgs[i]
-	}
-	first := func(i int) []uint64 {
-		if i >= len(in.Args) || in.Args[i] == nil {
-			return nil
-		}
-		w, err := constWords(cell(0), in.Args[i])
-		c.check(at, err)
-		return w
-	}
-	switch x.Name {
-	case "Register":
-		return c.newRegister(in, cell(0), c.sizeArg(in, 0), first(1))
-	case "DirectRegister":
-		r := &directRegister{at: -1, first: first(0)}
-		if r.first == nil {
-			r.first = make([]uint64, size(cell(0)))
-		}
-		c.directs[len(c.prog.objects)] = r
-		return nothing
-	case "RegisterParam":
-		return c.newRegister(in, cell(0), 1, first(0))
-	case "Checksum", "ParserCounter":
-		a.sums[len(c.prog.objects)] = c.alloc(1)
-		return nothing
-	case "Counter":
-		return newCounter(name, c.sizeArg(in, 0))
-	case "DirectCounter":
-		return newCounter(name, 0)
-	case "Meter":
-		return newMeter(name, c.sizeArg(in, 0), member(1) == "PACKETS")
-	case "DirectMeter":
-		return newMeter(name, 0, member(0) == "PACKETS")
-	case "Lpf":
-		return newFilter(name, c.sizeArg(in, 0))
-	case "DirectLpf":
-		return newFilter(name, 0)
-	case "Wred":
-		return newWred(name, c.sizeArg(in, 0), c.constArg(in, 1), c.constArg(in, 2))
-	case "DirectWred":
-		return newWred(name, 0, c.constArg(in, 0), c.constArg(in, 1))
-	case "Hash":
-		h := a.hash(c, in)
-		return objectDef{name: name, make: func() object { return h }}
-	case "ActionProfile":
-		return newProfile(name, nil)
-	case "ActionSelector":
-		var h *tnaHash
-		for _, v := range in.Args {
-			if v != nil && v.Kind == ast.InstanceValue && v.Instance != nil && v.Instance.Extern != nil && v.Instance.Extern.Name == "Hash" {
-				h = a.hash(c, v.Instance)
-			}
-		}
-		if h == nil {
-			c.failf(at, "not supported: ActionSelector without a Hash")
-		}
-		return newProfile(name, func(m *machine, _ []byte) uint64 { return h.f(m) })
+	o := tnaObject{c, a, in, x}
+	if f := tnaObjects[x.Name]; f != nil {
+		return f(o)
 	}
 	// What has no state of its own, and an object that is not known, which does no harm while none of its methods is called.
-	return nothing
+	return o.nothing()
+}
+
+func (o tnaObject) name() string { return o.in.ControlName }
+
+func (o tnaObject) nothing() objectDef {
+	return objectDef{name: o.name(), make: func() object { return struct{}{} }}
+}
+
+// member is the enum's member that is argument i.
+func (o tnaObject) member(i int) string {
+	if i < len(o.in.Args) && o.in.Args[i] != nil {
+		return o.in.Args[i].Member
+	}
+	return ""
+}
+
+// cell is the type of what a register holds.
+func (o tnaObject) cell() types.Type {
+	at := ast.At{P: o.in.At}
+	if len(o.x.TypeArgs) == 0 {
+		o.failf(at, "not supported: %s without its type arguments", o.x.Name)
+	}
+	if o.x.TypeArgs[0] == types.DontCare {
+		o.failf(at, "not supported: %s of _", o.x.Name)
+	}
+	return o.x.TypeArgs[0]
+}
+
+// first is the first value of a register's cells, argument i; nil if it is left out.
+func (o tnaObject) first(i int) []uint64 {
+	if i >= len(o.in.Args) || o.in.Args[i] == nil {
+		return nil
+	}
+	w, err := constWords(o.cell(), o.in.Args[i])
+	o.check(ast.At{P: o.in.At}, err)
+	return w
+}
+
+func (o tnaObject) directRegister() objectDef {
+	r := &directRegister{at: -1, first: o.first(0)}
+	if r.first == nil {
+		r.first = make([]uint64, size(o.cell()))
+	}
+	o.directs[len(o.prog.objects)] = r
+	return o.nothing()
+}
+
+// summing is a Checksum or a ParserCounter, whose state is a word of memory.
+func (o tnaObject) summing() objectDef {
+	o.a.sums[len(o.prog.objects)] = o.alloc(1)
+	return o.nothing()
+}
+
+func (o tnaObject) selector() objectDef {
+	var h *tnaHash
+	for _, v := range o.in.Args {
+		if v != nil && v.Kind == ast.InstanceValue && v.Instance != nil && v.Instance.Extern != nil && v.Instance.Extern.Name == "Hash" {
+			h = o.a.hash(o.compiler, v.Instance)
+		}
+	}
+	if h == nil {
+		o.failf(ast.At{P: o.in.At}, "not supported: ActionSelector without a Hash")
+	}
+	return newProfile(o.name(), func(m *machine, _ []byte) uint64 { return h.f(m) })
+}
+
+// The hash algorithms of TNA beside CUSTOM.
+var tnaHashes = map[string]*tnaHash{
+	"IDENTITY": {identityLow},
+	"RANDOM":   {func(m *machine) uint64 { return m.rng.next() }},
+	"XOR8":     {xorOf(8)},
+	"XOR16":    {xorOf(16)},
+	"XOR32":    {xorOf(32)},
+	"CRC8":     hashBytes(crc8.sum),
+	"CRC16":    hashBytes(crc16ARC.sum),
+	"CRC32":    hashBytes(crc32ISO.sum),
+	"CRC64":    hashBytes(crc64.sum),
+}
+
+func hashBytes(f func([]byte) uint64) *tnaHash {
+	return &tnaHash{func(m *machine) uint64 { return f(m.hbuf) }}
 }
 
 func (a *tna) hash(c *compiler, in *ast.Instance) *tnaHash {
@@ -117,53 +167,36 @@ func (a *tna) hash(c *compiler, in *ast.Instance) *tnaHash {
 	if len(in.Args) == 0 || in.Args[0] == nil {
 		c.failf(at, "not supported: Hash without an algorithm")
 	}
-	of := func(f func([]byte) uint64) *tnaHash {
-		return &tnaHash{func(m *machine) uint64 { return f(m.hbuf) }}
-	}
 	if len(in.Args) > 1 && in.Args[1] != nil && in.Args[1].Instance != nil {
-		p := in.Args[1].Instance
-		t, ok := p.Type.(*types.Extern)
-		if !ok || len(p.Args) < 6 || len(t.TypeArgs) != 1 {
-			c.failf(at, "not supported: this polynomial of a Hash")
-		}
-		w, ok := scalarWidth(t.TypeArgs[0])
-		if !ok || w > 64 {
-			c.failf(at, "not supported: a CRC of type %s", t.TypeArgs[0])
-		}
-		n := func(i int) uint64 {
-			if p.Args[i] == nil || p.Args[i].Int == nil {
-				return 0
-			}
-			var d [1]uint64
-			setWords(d[:], p.Args[i].Int)
-			return d[0] & mask64(w)
-		}
-		reversed := p.Args[1] != nil && p.Args[1].Bool
-		return of(newCRC(crc{width: w, poly: n(0), reversed: reversed, out: reversed, init: n(4), xor: n(5)}).sum)
+		return c.crcOf(at, in.Args[1].Instance)
 	}
-	switch m := in.Args[0].Member; m {
-	case "IDENTITY":
-		return &tnaHash{identityLow}
-	case "RANDOM":
-		return &tnaHash{func(m *machine) uint64 { return m.rng.next() }}
-	case "XOR8":
-		return &tnaHash{xorOf(8)}
-	case "XOR16":
-		return &tnaHash{xorOf(16)}
-	case "XOR32":
-		return &tnaHash{xorOf(32)}
-	case "CRC8":
-		return of(crc8.sum)
-	case "CRC16":
-		return of(crc16ARC.sum)
-	case "CRC32":
-		return of(crc32ISO.sum)
-	case "CRC64":
-		return of(crc64.sum)
-	default:
-		c.failf(at, "not supported: hash algorithm %s without a polynomial", m)
+	h := tnaHashes[in.Args[0].Member]
+	if h == nil {
+		c.failf(at, "not supported: hash algorithm %s without a polynomial", in.Args[0].Member)
 	}
-	return nil
+	return h
+}
+
+// crcOf is the hash of a CRCPolynomial.
+func (c *compiler) crcOf(at ast.Node, p *ast.Instance) *tnaHash {
+	t, ok := p.Type.(*types.Extern)
+	if !ok || len(p.Args) < 6 || len(t.TypeArgs) != 1 {
+		c.failf(at, "not supported: this polynomial of a Hash")
+	}
+	w, ok := scalarWidth(t.TypeArgs[0])
+	if !ok || w > 64 {
+		c.failf(at, "not supported: a CRC of type %s", t.TypeArgs[0])
+	}
+	n := func(i int) uint64 {
+		if p.Args[i] == nil || p.Args[i].Int == nil {
+			return 0
+		}
+		var d [1]uint64
+		setWords(d[:], p.Args[i].Int)
+		return d[0] & mask64(w)
+	}
+	reversed := p.Args[1] != nil && p.Args[1].Bool
+	return hashBytes(newCRC(crc{width: w, poly: n(0), reversed: reversed, out: reversed, init: n(4), xor: n(5)}).sum)
 }
 
 // result stores a call's value, or evaluates it for its effect.
@@ -174,166 +207,240 @@ func (c *compiler) result(dst place, v num) op {
 	return plain(c.number(dst, v))
 }
 
+// A tnaCall is a call of an extern object's method while it is compiled. A value goes to dst; dst.t is nil if it is not wanted.
+type tnaCall struct {
+	*compiler
+	a   *tna
+	e   *ast.Call
+	obj int
+	dst place
+}
+
+// The methods of TNA's objects but for those of Checksum and ParserCounter.
+var tnaMethods = map[string]func(tnaCall) op{
+	"Register.read":        tnaCall.readRegister,
+	"RegisterParam.read":   tnaCall.readParam,
+	"Register.write":       tnaCall.writeRegister,
+	"DirectRegister.read":  tnaCall.readDirect,
+	"DirectRegister.write": tnaCall.writeDirect,
+
+	"RegisterAction.execute":        tnaCall.execute,
+	"RegisterAction2.execute":       tnaCall.execute,
+	"RegisterAction3.execute":       tnaCall.execute,
+	"RegisterAction4.execute":       tnaCall.execute,
+	"DirectRegisterAction.execute":  tnaCall.execute,
+	"DirectRegisterAction2.execute": tnaCall.execute,
+	"DirectRegisterAction3.execute": tnaCall.execute,
+	"DirectRegisterAction4.execute": tnaCall.execute,
+
+	"Counter.count":       tnaCall.count,
+	"DirectCounter.count": tnaCall.countDirect,
+	"Meter.execute":       tnaCall.meter,
+	"DirectMeter.execute": tnaCall.meterDirect,
+	"Lpf.execute":         tnaCall.filter,
+	"DirectLpf.execute":   tnaCall.filter,
+	"Wred.execute":        tnaCall.wred,
+	"DirectWred.execute":  tnaCall.wred,
+	"Hash.get":            tnaCall.getHash,
+	"Random.get": func(t tnaCall) op {
+		return t.result(t.dst, func(m *machine) uint64 { return m.rng.next() })
+	},
+	"Digest.pack": func(tnaCall) op {
+		return func(m *machine) ctl { m.digests++; return goOn }
+	},
+	"ParserPriority.set": func(tnaCall) op { return seq(nil) },
+	"Mirror.emit":        tnaCall.mirror,
+	"Resubmit.emit":      tnaCall.resubmit,
+}
+
 func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 	x := types.Underlying(e.Recv.Type()).(*types.Extern)
-	arg := func(i int) ast.Expr {
-		if i >= len(e.Bound) {
-			return nil
-		}
-		return e.Bound[i].Expr
+	t := tnaCall{c, a, e, obj, dst}
+	if f := tnaMethods[x.Name+"."+e.Func.Name]; f != nil {
+		return f(t)
 	}
-	named := func(param string) ast.Expr {
-		for _, b := range e.Bound {
-			if b.Param.Name == param {
-				return b.Expr
-			}
-		}
-		return nil
-	}
-	switch x.Name + "." + e.Func.Name {
-	case "Register.read":
-		idx := c.num(arg(0))
-		if dst.t == nil {
-			return seq(nil)
-		}
-		n := size(dst.t)
-		return func(m *machine) ctl {
-			i := idx(m)
-			at := dst.at(m)
-			m.objects[obj].(*Register).load(m.w[at:at+n], i)
-			return goOn
-		}
-	case "RegisterParam.read":
-		if dst.t == nil {
-			return seq(nil)
-		}
-		n := size(dst.t)
-		return func(m *machine) ctl {
-			at := dst.at(m)
-			m.objects[obj].(*Register).load(m.w[at:at+n], 0)
-			return goOn
-		}
-	case "Register.write":
-		if dst.t != nil {
-			c.failf(e, "not supported: what Register.write gives")
-		}
-		idx := c.num(arg(0))
-		tmp := c.temp(e.Bound[1].Type)
-		st := c.store(arg(1), tmp)
-		return func(m *machine) ctl {
-			i := idx(m)
-			st(m)
-			m.objects[obj].(*Register).store(i, m.w[tmp.off:])
-			return goOn
-		}
-	case "RegisterAction.execute", "RegisterAction2.execute", "RegisterAction3.execute", "RegisterAction4.execute",
-		"DirectRegisterAction.execute", "DirectRegisterAction2.execute", "DirectRegisterAction3.execute", "DirectRegisterAction4.execute":
-		return a.execute(c, e, dst)
-	case "DirectRegister.read":
-		if dst.t == nil {
-			return seq(nil)
-		}
-		r, n := c.directs[obj], size(dst.t)
-		return func(m *machine) ctl {
-			at := dst.at(m)
-			r.load(m, m.w[at:at+n])
-			return goOn
-		}
-	case "DirectRegister.write":
-		if dst.t != nil {
-			c.failf(e, "not supported: what DirectRegister.write gives")
-		}
-		tmp := c.temp(e.Bound[0].Type)
-		r, st := c.directs[obj], c.store(arg(0), tmp)
-		return func(m *machine) ctl {
-			st(m)
-			copy(r.cell(m), m.w[tmp.off:])
-			return goOn
-		}
-	case "ParserPriority.set":
-		return seq(nil)
-	case "Counter.count":
-		idx := c.num(arg(0))
-		less := c.optional(arg(1))
-		return func(m *machine) ctl {
-			m.objects[obj].(*Counter).count(idx(m), uint64(len(m.pkt))-less(m))
-			return goOn
-		}
-	case "DirectCounter.count":
-		less := c.optional(arg(0))
-		return func(m *machine) ctl {
-			if m.cur != nil {
-				m.cur.packets++
-				m.cur.bytes += uint64(len(m.pkt)) - less(m)
-			}
-			return goOn
-		}
-	case "Meter.execute":
-		idx := c.num(arg(0))
-		less := c.optional(named("adjust_byte_count"))
-		return c.result(dst, func(m *machine) uint64 {
-			return tnaColor(m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt)-int(less(m))))
-		})
-	case "DirectMeter.execute":
-		less := c.optional(named("adjust_byte_count"))
-		return c.result(dst, func(m *machine) uint64 {
-			mt := m.objects[obj].(*Meter)
-			if m.cur == nil {
-				return green
-			}
-			return tnaColor(m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)-int(less(m)))))
-		})
-	case "Lpf.execute", "DirectLpf.execute":
-		val, cell := c.num(arg(0)), cellOf[LowPass](c, arg(1))
-		return c.result(dst, func(m *machine) uint64 {
-			v, f := val(m), m.objects[obj].(*Filter)
-			a, s := cell(m, &f.cells)
-			if s == nil {
-				return v
-			}
-			return s.execute(a, m.now, v)
-		})
-	case "Wred.execute", "DirectWred.execute":
-		val, cell := c.num(arg(0)), cellOf[EarlyDrop](c, arg(1))
-		return c.result(dst, func(m *machine) uint64 {
-			v, w := val(m), m.objects[obj].(*Wred)
-			if a, s := cell(m, &w.cells); s != nil && s.drops(a, m.now, v, m.rng.next()) {
-				return w.drop
-			}
-			return w.keep
-		})
-	case "Hash.get":
-		var in hashInput
-		in.add(c, arg(0))
-		return c.result(dst, func(m *machine) uint64 {
-			in.fill(m)
-			return m.objects[obj].(*tnaHash).f(m)
-		})
-	case "Random.get":
-		return c.result(dst, func(m *machine) uint64 { return m.rng.next() })
-	case "Digest.pack":
-		return func(m *machine) ctl { m.digests++; return goOn }
-	case "Mirror.emit":
-		session := c.num(arg(0))
-		emit := c.emitApart(e, arg(1))
-		return func(m *machine) ctl {
-			s := uint16(session(m))
-			m.clones = append(m.clones[:0], cloneIntent{session: s, list: -1})
-			m.mdata = emit(m, m.mdata)
-			return goOn
-		}
-	case "Resubmit.emit":
-		emit := c.emitApart(e, arg(0))
-		return func(m *machine) ctl {
-			m.resubmit = 1
-			m.rdata = emit(m, m.rdata)
-			return goOn
-		}
-	}
-	if at, ok := a.sums[obj]; ok {
-		return a.sum(c, e, x.Name, at, dst)
+	at, ok := a.sums[obj]
+	switch {
+	case ok && x.Name == "ParserCounter":
+		return t.parserCounter(at)
+	case ok:
+		return t.checksum(at)
 	}
 	return nil
+}
+
+// arg is argument i, nil if it is left out.
+func (t tnaCall) arg(i int) ast.Expr {
+	if i >= len(t.e.Bound) {
+		return nil
+	}
+	return t.e.Bound[i].Expr
+}
+
+// named is the argument of a parameter, nil if it is left out.
+func (t tnaCall) named(param string) ast.Expr {
+	for _, b := range t.e.Bound {
+		if b.Param.Name == param {
+			return b.Expr
+		}
+	}
+	return nil
+}
+
+func (t tnaCall) readRegister() op {
+	idx, obj, dst := t.num(t.arg(0)), t.obj, t.dst
+	if dst.t == nil {
+		return seq(nil)
+	}
+	n := size(dst.t)
+	return func(m *machine) ctl {
+		i := idx(m)
+		at := dst.at(m)
+		m.objects[obj].(*Register).load(m.w[at:at+n], i)
+		return goOn
+	}
+}
+
+func (t tnaCall) readParam() op {
+	obj, dst := t.obj, t.dst
+	if dst.t == nil {
+		return seq(nil)
+	}
+	n := size(dst.t)
+	return func(m *machine) ctl {
+		at := dst.at(m)
+		m.objects[obj].(*Register).load(m.w[at:at+n], 0)
+		return goOn
+	}
+}
+
+func (t tnaCall) writeRegister() op {
+	if t.dst.t != nil {
+		t.failf(t.e, "not supported: what Register.write gives")
+	}
+	idx, obj := t.num(t.arg(0)), t.obj
+	tmp := t.temp(t.e.Bound[1].Type)
+	st := t.store(t.arg(1), tmp)
+	return func(m *machine) ctl {
+		i := idx(m)
+		st(m)
+		m.objects[obj].(*Register).store(i, m.w[tmp.off:])
+		return goOn
+	}
+}
+
+func (t tnaCall) readDirect() op {
+	dst := t.dst
+	if dst.t == nil {
+		return seq(nil)
+	}
+	r, n := t.directs[t.obj], size(dst.t)
+	return func(m *machine) ctl {
+		at := dst.at(m)
+		r.load(m, m.w[at:at+n])
+		return goOn
+	}
+}
+
+func (t tnaCall) writeDirect() op {
+	if t.dst.t != nil {
+		t.failf(t.e, "not supported: what DirectRegister.write gives")
+	}
+	tmp := t.temp(t.e.Bound[0].Type)
+	r, st := t.directs[t.obj], t.store(t.arg(0), tmp)
+	return func(m *machine) ctl {
+		st(m)
+		copy(r.cell(m), m.w[tmp.off:])
+		return goOn
+	}
+}
+
+func (t tnaCall) count() op {
+	idx, less, obj := t.num(t.arg(0)), t.optional(t.arg(1)), t.obj
+	return func(m *machine) ctl {
+		m.objects[obj].(*Counter).count(idx(m), uint64(len(m.pkt))-less(m))
+		return goOn
+	}
+}
+
+func (t tnaCall) countDirect() op {
+	less := t.optional(t.arg(0))
+	return func(m *machine) ctl {
+		if m.cur != nil {
+			m.cur.packets++
+			m.cur.bytes += uint64(len(m.pkt)) - less(m)
+		}
+		return goOn
+	}
+}
+
+func (t tnaCall) meter() op {
+	idx, less, obj := t.num(t.arg(0)), t.optional(t.named("adjust_byte_count")), t.obj
+	return t.result(t.dst, func(m *machine) uint64 {
+		return tnaColor(m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt)-int(less(m))))
+	})
+}
+
+func (t tnaCall) meterDirect() op {
+	less, obj := t.optional(t.named("adjust_byte_count")), t.obj
+	return t.result(t.dst, func(m *machine) uint64 {
+		mt := m.objects[obj].(*Meter)
+		if m.cur == nil {
+			return green
+		}
+		return tnaColor(m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)-int(less(m)))))
+	})
+}
+
+func (t tnaCall) filter() op {
+	val, cell, obj := t.num(t.arg(0)), cellOf[LowPass](t.compiler, t.arg(1)), t.obj
+	return t.result(t.dst, func(m *machine) uint64 {
+		v, f := val(m), m.objects[obj].(*Filter)
+		a, s := cell(m, &f.cells)
+		if s == nil {
+			return v
+		}
+		return s.execute(a, m.now, v)
+	})
+}
+
+func (t tnaCall) wred() op {
+	val, cell, obj := t.num(t.arg(0)), cellOf[EarlyDrop](t.compiler, t.arg(1)), t.obj
+	return t.result(t.dst, func(m *machine) uint64 {
+		v, w := val(m), m.objects[obj].(*Wred)
+		if a, s := cell(m, &w.cells); s != nil && s.drops(a, m.now, v, m.rng.next()) {
+			return w.drop
+		}
+		return w.keep
+	})
+}
+
+func (t tnaCall) getHash() op {
+	in, obj := t.input(), t.obj
+	return t.result(t.dst, func(m *machine) uint64 {
+		in.fill(m)
+		return m.objects[obj].(*tnaHash).f(m)
+	})
+}
+
+func (t tnaCall) mirror() op {
+	session := t.num(t.arg(0))
+	emit := t.emitApart(t.e, t.arg(1))
+	return func(m *machine) ctl {
+		s := uint16(session(m))
+		m.clones = append(m.clones[:0], cloneIntent{session: s, list: -1})
+		m.mdata = emit(m, m.mdata)
+		return goOn
+	}
+}
+
+func (t tnaCall) resubmit() op {
+	emit := t.emitApart(t.e, t.arg(0))
+	return func(m *machine) ctl {
+		m.resubmit = 1
+		m.rdata = emit(m, m.rdata)
+		return goOn
+	}
 }
 
 func tnaColor(v uint64) uint64 {
@@ -399,19 +506,15 @@ func (c *compiler) emitApart(e *ast.Call, x ast.Expr) func(*machine, []byte) []b
 }
 
 // execute puts a register action's apply in place: its first parameter is the cell, its second the result.
-func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
+func (t tnaCall) execute() op {
+	c, e := t.compiler, t.e
 	in := c.instanceValue(e.Recv)
 	if in == nil || len(in.Args) == 0 || in.Args[0] == nil || in.Args[0].Instance == nil {
 		c.failf(e, "not supported: which register this acts on is not known")
 	}
 	reg := c.objectOf(in.Args[0].Instance, e)
-	var body *ast.FunctionDecl
-	for _, m := range in.Methods {
-		if m.Name == "apply" {
-			body = m
-		}
-	}
-	if body == nil || len(body.Params) == 0 {
+	body := applyOf(in)
+	if body == nil {
 		c.failf(e, "%s has no apply", in.ControlName)
 	}
 	direct, more := c.directs[reg], e.Bound
@@ -424,30 +527,7 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	}
 	cell := c.temp(body.Params[0].T)
 	c.env[body.Params[0]] = cell
-	// The results: the first is the call's value, the others go to its further arguments.
-	var clears, outs []act
-	for i, p := range body.Params[1:] {
-		rv := c.temp(p.T)
-		c.env[p] = rv
-		clears = append(clears, c.zero(rv))
-		switch {
-		case i == 0:
-			if dst.t != nil {
-				rv.t = dst.t
-				outs = append(outs, c.copyTo(dst, rv))
-			}
-		case i <= len(more) && more[i-1].Expr != nil:
-			if _, ok := more[i-1].Expr.(*ast.DontCare); ok {
-				break
-			}
-			pre, to := c.ref(more[i-1].Expr)
-			if pre != nil {
-				outs = append(outs, pre)
-			}
-			rv.t = to.t
-			outs = append(outs, c.copyTo(to, rv))
-		}
-	}
+	clears, outs := t.results(body.Params[1:], more)
 	run := c.block(body.Body)
 	n := size(cell.t)
 	zero, out := acts(clears), acts(outs)
@@ -481,64 +561,95 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	}
 }
 
-// sum compiles the methods of Checksum and ParserCounter, whose state is word at.
-func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
-	arg := func(i int) ast.Expr {
-		if i >= len(e.Bound) {
-			return nil
+// applyOf is the body of a register action, nil if it has none.
+func applyOf(in *ast.Instance) *ast.FunctionDecl {
+	for _, m := range in.Methods {
+		if m.Name == "apply" && len(m.Params) > 0 {
+			return m
 		}
-		return e.Bound[i].Expr
 	}
-	if kind == "ParserCounter" {
-		switch e.Func.Name {
-		case "set":
-			return c.counterSet(e, at)
-		case "increment":
-			v := c.num(arg(0))
-			return func(m *machine) ctl { m.w[at] = (m.w[at] + v(m)) & 0xff; return goOn }
-		case "decrement":
-			v := c.num(arg(0))
-			return func(m *machine) ctl { m.w[at] = (m.w[at] - v(m)) & 0xff; return goOn }
-		case "is_zero":
-			return c.result(dst, func(m *machine) uint64 { return b2u(m.w[at] == 0) })
-		case "is_negative":
-			return c.result(dst, func(m *machine) uint64 { return m.w[at] >> 7 & 1 })
-		}
-		return nil
-	}
-	switch e.Func.Name {
-	case "add", "subtract":
-		var in hashInput
-		in.add(c, arg(0))
-		if e.Func.Name == "subtract" {
-			return func(m *machine) ctl {
-				in.fill(m)
-				m.w[at] = fold(m.w[at] + (0xffff ^ fold(onesSum(0, m.hbuf))))
-				return goOn
+	return nil
+}
+
+// results makes places for a register action's results, which begin as zero: the first is the call's value, the others go to
+// its further arguments.
+func (t tnaCall) results(params []*ast.Param, more []*ast.BoundArg) (clears, outs []act) {
+	c := t.compiler
+	for i, p := range params {
+		rv := c.temp(p.T)
+		c.env[p] = rv
+		clears = append(clears, c.zero(rv))
+		switch {
+		case i == 0:
+			if t.dst.t != nil {
+				rv.t = t.dst.t
+				outs = append(outs, c.copyTo(t.dst, rv))
 			}
+		case i <= len(more) && more[i-1].Expr != nil:
+			if _, ok := more[i-1].Expr.(*ast.DontCare); ok {
+				break
+			}
+			pre, to := c.ref(more[i-1].Expr)
+			outs = append(outs, nonNil(pre)...)
+			rv.t = to.t
+			outs = append(outs, c.copyTo(to, rv))
 		}
+	}
+	return clears, outs
+}
+
+// parserCounter compiles the methods of ParserCounter, whose state is word at.
+func (t tnaCall) parserCounter(at int) op {
+	switch t.e.Func.Name {
+	case "set":
+		return t.counterSet(t.e, at)
+	case "increment":
+		v := t.num(t.arg(0))
+		return func(m *machine) ctl { m.w[at] = (m.w[at] + v(m)) & 0xff; return goOn }
+	case "decrement":
+		v := t.num(t.arg(0))
+		return func(m *machine) ctl { m.w[at] = (m.w[at] - v(m)) & 0xff; return goOn }
+	case "is_zero":
+		return t.result(t.dst, func(m *machine) uint64 { return b2u(m.w[at] == 0) })
+	case "is_negative":
+		return t.result(t.dst, func(m *machine) uint64 { return m.w[at] >> 7 & 1 })
+	}
+	return nil
+}
+
+// checksum compiles the methods of Checksum, whose state is word at.
+func (t tnaCall) checksum(at int) op {
+	switch t.e.Func.Name {
+	case "add":
+		in := t.input()
 		return func(m *machine) ctl {
 			in.fill(m)
 			m.w[at] = fold(onesSum(m.w[at], m.hbuf))
 			return goOn
 		}
-	case "subtract_all_and_deposit":
-		pre, to := c.ref(arg(0))
-		if pre != nil || to.dyn != nil || !c.inParser {
-			c.failf(e, "not supported: subtract_all_and_deposit here")
+	case "subtract":
+		in := t.input()
+		return func(m *machine) ctl {
+			in.fill(m)
+			m.w[at] = fold(m.w[at] + (0xffff ^ fold(onesSum(0, m.hbuf))))
+			return goOn
 		}
-		r := residual{begin: c.alloc(1), sum: at, put: c.put(to, func(m *machine) uint64 { return ^m.w[at] & 0xffff })}
-		a.residuals = append(a.residuals, r)
+	case "subtract_all_and_deposit":
+		pre, to := t.ref(t.arg(0))
+		if pre != nil || to.dyn != nil || !t.inParser {
+			t.failf(t.e, "not supported: subtract_all_and_deposit here")
+		}
+		r := residual{begin: t.alloc(1), sum: at, put: t.put(to, func(m *machine) uint64 { return ^m.w[at] & 0xffff })}
+		t.a.residuals = append(t.a.residuals, r)
 		return func(m *machine) ctl { m.w[r.begin] = uint64(m.pos) + 1; return goOn }
 	case "verify":
-		return c.result(dst, func(m *machine) uint64 { return b2u(m.w[at] != 0xffff) })
+		return t.result(t.dst, func(m *machine) uint64 { return b2u(m.w[at] != 0xffff) })
 	case "get":
-		return c.result(dst, func(m *machine) uint64 { return ^m.w[at] & 0xffff })
+		return t.result(t.dst, func(m *machine) uint64 { return ^m.w[at] & 0xffff })
 	case "update":
-		var in hashInput
-		in.add(c, arg(0))
-		ones := c.optional(arg(1))
-		return c.result(dst, func(m *machine) uint64 {
+		in := t.input()
+		ones := t.optional(t.arg(1))
+		return t.result(t.dst, func(m *machine) uint64 {
 			in.fill(m)
 			v := csum16(m.hbuf)
 			if v == 0 && ones(m) != 0 {
@@ -548,6 +659,13 @@ func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
 		})
 	}
 	return nil
+}
+
+// input is what the first argument gives to a hash or a sum.
+func (t tnaCall) input() *hashInput {
+	in := &hashInput{}
+	in.add(t.compiler, t.arg(0))
+	return in
 }
 
 // counterSet is ParserCounter.set: of a number, or of a field that is rotated right within a byte, masked and added to.

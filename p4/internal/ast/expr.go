@@ -245,6 +245,40 @@ type KeySet struct {
 	Paren bool // as written
 }
 
+// Parts are the expressions that an operator, selection or list is made of, in the order of their evaluation. A call has none
+// here: its arguments are in Bound.
+func Parts(e Expr) []Expr {
+	switch e := e.(type) {
+	case *Member:
+		return []Expr{e.X}
+	case *Index:
+		return []Expr{e.X, e.I}
+	case *Slice:
+		return []Expr{e.X, e.Hi, e.Lo}
+	case *Unary:
+		return []Expr{e.X}
+	case *Binary:
+		return []Expr{e.X, e.Y}
+	case *Ternary:
+		return []Expr{e.Cond, e.Then, e.Else}
+	case *Cast:
+		return []Expr{e.X}
+	case *List:
+		return e.Elems
+	case *StructLit:
+		parts := make([]Expr, len(e.Fields))
+		for i, f := range e.Fields {
+			parts[i] = f.Value
+		}
+		return parts
+	case *Mask:
+		return []Expr{e.X, e.Y}
+	case *Range:
+		return []Expr{e.Lo, e.Hi}
+	}
+	return nil
+}
+
 // Arg is an argument as written.
 type Arg struct {
 	At

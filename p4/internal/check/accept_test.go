@@ -157,6 +157,8 @@ type bit<9> port_t;
 		"parser p(packet_in b, out coded_t c) { state start { transition select(c) { coded_t.X: accept; coded_t.Y: reject; } } }",
 		// Statements.
 		"control c(inout s_t s) { apply { switch (s.f) { 1: 2: { s.f = 3; } 4: { } default: { } } } }",
+		"bit<8> f(in bit<8> x) { switch (x) { 1: { return 1; } default: { return 2; } } }",
+		"control c(inout s_t s) { action a() { switch (s.f) { 1: { s.f = 2; } } } apply { a(); } }",
 		"control c(inout s_t s) { apply { for (bit<8> i in 1 .. 3) { for (h_t x in s.hs) { if (x.a == i) break; else continue; } } } }",
 		"control c(inout s_t s) { apply { for (bit<8> i = 0, bit<8> j = 9; i < j; i += 1, j -= 1) { s.f ^= i; } } }",
 		"control c(inout s_t s) { apply { s.f[3:0] = s.f[7:4]; s.f[4+:4] = 3; s.h = s.hs[s.f]; s.hs[s.f + 1].a |+|= 2; } }",

@@ -126,17 +126,7 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 // callFunction is a call of a function, an extern function or, with the
 // substitution of the object's type, of a method.
 func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, want types.Type) ast.Expr {
-	e.Func = fd
-	switch {
-	case fd.Extern != nil && fd.Abstract:
-		e.Kind = ast.CallAbstract
-	case fd.Extern != nil:
-		e.Kind = ast.CallMethod
-	case fd.Body == nil:
-		e.Kind = ast.CallExternFunc
-	default:
-		e.Kind = ast.CallFunc
-	}
+	e.Func, e.Kind = fd, callKind(fd)
 	b := &binding{what: fd.Name, params: fd.Params, typeParams: fd.TypeParams, object: object, ret: fd.Return,
 		pos: e.P, args: e.Args, typeArgs: e.TypeArgs, want: want}
 	ok := c.bind(b)
@@ -156,19 +146,37 @@ func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, 
 	if e.Kind == ast.CallFunc && len(fd.TypeParams) > 0 && !allVars.inAny(e.Inferred) {
 		e.Func = c.specialise(e.P, fd, e.Inferred)
 	}
+	if e.Kind == ast.CallExternFunc || e.Kind == ast.CallMethod {
+		c.externCall(e)
+	}
+	return e
+}
+
+func callKind(fd *ast.FunctionDecl) ast.CallKind {
+	switch {
+	case fd.Extern != nil && fd.Abstract:
+		return ast.CallAbstract
+	case fd.Extern != nil:
+		return ast.CallMethod
+	case fd.Body == nil:
+		return ast.CallExternFunc
+	}
+	return ast.CallFunc
+}
+
+// externCall checks what functions and methods without a body want beside the types of their arguments.
+func (c *checker) externCall(e *ast.Call) {
+	fd := e.Func
 	if e.Kind == ast.CallExternFunc && fd.Name == "verify" && c.ctx.kind != ctxState && c.ctx.kind != ctxFunction {
 		c.errorf(e.P, "verify has a meaning in a parser only")
 	}
-	if e.Kind == ast.CallExternFunc || e.Kind == ast.CallMethod {
-		c.knownArgs(e)
-	}
+	c.knownArgs(e)
 	if fd.Extern != nil && fd.Extern.Name == "packet_in" {
 		c.packetIn(e)
 	}
 	if e.Kind == ast.CallExternFunc && fd.Name == "static_assert" && len(e.Bound) > 0 && e.Bound[0].Expr != nil {
 		c.staticAssert(e)
 	}
-	return e
 }
 
 // packetIn checks what is read from a packet.
@@ -264,12 +272,10 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	case *types.Extern:
 		return c.callMethod(e, f, t, want)
 	case *types.Callable:
-		switch {
-		case f.Name != "apply":
-		case t.Kind == types.Table:
-			return c.applyTable(e, f)
-		case t.Kind == types.Control || t.Kind == types.Parser:
-			return c.applyInstance(e, f, t)
+		if f.Name == "apply" {
+			if apply := c.applier(t); apply != nil {
+				return apply(e, f, t)
+			}
 		}
 	case *types.Struct:
 		if t.Kind != types.PlainStruct && isHeaderMethod(f.Name) {
@@ -280,13 +286,25 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 			return e
 		}
 	case *types.Stack:
-		if f.Name == "push_front" || f.Name == "pop_front" {
+		switch f.Name {
+		case "push_front", "pop_front":
 			return c.pushPop(e, f)
 		}
 	}
 	c.errorf(f.NameP, "a %s has no method %s", describe(xt), f.Name)
 	c.checkArgs(e.Args)
 	return e
+}
+
+// applier checks apply() of what has such a type; nil if that has none.
+func (c *checker) applier(t *types.Callable) func(*ast.Call, *ast.Member, *types.Callable) ast.Expr {
+	switch t.Kind {
+	case types.Table:
+		return c.applyTable
+	case types.Control, types.Parser:
+		return c.applyInstance
+	}
+	return nil
 }
 
 // callOfType is T.f(...), where T is the name of a type.
@@ -417,16 +435,14 @@ func leastWidth(t types.Type) int {
 	case *types.Varbit:
 		return 0
 	case *types.Struct:
-		n, first := 0, true
+		n := 0
 		for _, f := range t.Fields {
 			w := leastWidth(f.Type)
-			switch {
-			case t.Kind != types.Union:
+			if t.Kind == types.Union {
+				n = max(n, w)
+			} else {
 				n += w
-			case first || w < n:
-				n = w
 			}
-			first = false
 		}
 		return n
 	case *types.Stack:
@@ -470,7 +486,7 @@ func (c *checker) callMethod(e *ast.Call, f *ast.Member, t *types.Extern, want t
 	return c.callFunction(e, fd, objectTypes(d, t), want)
 }
 
-func (c *checker) applyTable(e *ast.Call, f *ast.Member) ast.Expr {
+func (c *checker) applyTable(e *ast.Call, f *ast.Member, _ *types.Callable) ast.Expr {
 	id, ok := f.X.(*ast.Ident)
 	if !ok {
 		return e

@@ -60,7 +60,7 @@ func Program(p *ast.Program, opts Options) error {
 	c := &checker{
 		prog:      p,
 		global:    &scope{names: map[string][]ast.Decl{}},
-		errType:   &types.Error{},
+		errType:   &types.Error{Members: []string{noError}},
 		errIndex:  map[string]int{},
 		kinds:     map[string]bool{},
 		structs:   map[string]*ast.StructDecl{},
@@ -95,7 +95,7 @@ type checker struct {
 	seen   map[string]bool
 
 	errType  *types.Error
-	errIndex map[string]int
+	errIndex map[string]int // of the errors that are declared so far
 	kinds    map[string]bool
 
 	structs   map[string]*ast.StructDecl

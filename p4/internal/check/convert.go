@@ -37,56 +37,69 @@ func (c *checker) convert(e ast.Expr, want types.Type, what string) ast.Expr {
 
 // implicit gives the converted expression, or nil.
 func (c *checker) implicit(e ast.Expr, want types.Type) ast.Expr {
-	got := e.Type()
+	if d, ok := e.(*ast.DontCare); ok && e.Type() == types.DontCare {
+		ast.Base(d).T = want
+		return e
+	}
 	switch w := want.(type) {
 	case *types.Bit, *types.Int:
-		if got == types.Integer {
-			return c.castNode(e, want)
-		}
-		if en, ok := got.(*types.Enum); ok && en.Underlying != nil && types.Equal(en.Underlying, want) {
-			return c.castNode(e, want)
-		}
-		if d, ok := e.(*ast.DontCare); ok {
-			ast.Base(d).T = want
-			return e
-		}
+		return c.implicitNumber(e, want)
 	case *types.New:
-		if _, ok := types.Underlying(w).(*types.Basic); !ok && got == types.Integer {
-			c.warnf(e.Pos(), "a literal becomes a %s without a cast: write (%s)", want, want)
-			return c.castNode(e, want)
-		}
+		return c.implicitNew(e, w)
 	case *types.Basic:
-		if w == types.Integer && got == types.Integer {
+		if w == types.Integer && e.Type() == types.Integer {
 			return e
 		}
 	case *types.Callable:
-		if g, ok := got.(*types.Callable); ok && conforms(w, g) {
+		if g, ok := e.Type().(*types.Callable); ok && conforms(w, g) {
 			return e
 		}
 	case *types.List:
-		// list<T> takes a list expression.
-		if l, ok := e.(*ast.List); ok && l.T != want {
-			if t, ok := l.T.(*types.Tuple); ok && len(t.Elems) == len(l.Elems) {
-				return c.listOf(l, w)
-			}
-		}
+		return c.implicitList(e, w)
 	case *types.Struct, *types.Tuple, *types.Stack:
-		// A constant's list expression that was checked without its context.
-		if l, ok := e.(*ast.List); ok {
-			if n := c.retarget(l, want); n != nil {
-				return n
-			}
-		}
-		if l, ok := e.(*ast.StructLit); ok {
-			if s, ok := want.(*types.Struct); ok {
-				return c.retargetStruct(l, s)
-			}
+		return c.retargeted(e, want)
+	}
+	return nil
+}
+
+// implicitNumber converts an int, or an enum with this type, to a number of a known width.
+func (c *checker) implicitNumber(e ast.Expr, want types.Type) ast.Expr {
+	en, ok := e.Type().(*types.Enum)
+	switch {
+	case e.Type() == types.Integer, ok && en.Underlying != nil && types.Equal(en.Underlying, want):
+		return c.castNode(e, want)
+	}
+	return nil
+}
+
+// implicitNew makes a literal a type of the program's own, which the specification does not.
+func (c *checker) implicitNew(e ast.Expr, want *types.New) ast.Expr {
+	if _, basic := types.Underlying(want).(*types.Basic); basic || e.Type() != types.Integer {
+		return nil
+	}
+	c.warnf(e.Pos(), "a literal becomes a %s without a cast: write (%s)", want, want)
+	return c.castNode(e, want)
+}
+
+// implicitList makes a list expression a list<T>.
+func (c *checker) implicitList(e ast.Expr, want *types.List) ast.Expr {
+	if l, ok := e.(*ast.List); ok {
+		if t, ok := l.T.(*types.Tuple); ok && len(t.Elems) == len(l.Elems) {
+			return c.listOf(l, want)
 		}
 	}
-	if got == types.DontCare {
-		if d, ok := e.(*ast.DontCare); ok {
-			ast.Base(d).T = want
-			return e
+	return nil
+}
+
+// retargeted gives a constant's list or struct expression, which was checked without its context, the type of that; nil if it
+// does not fit.
+func (c *checker) retargeted(e ast.Expr, want types.Type) ast.Expr {
+	switch l := e.(type) {
+	case *ast.List:
+		return c.retarget(l, want)
+	case *ast.StructLit:
+		if s, ok := want.(*types.Struct); ok {
+			return c.retargetStruct(l, s)
 		}
 	}
 	return nil
@@ -216,48 +229,67 @@ func explicitCast(from, to types.Type) bool {
 	}
 	switch t := to.(type) {
 	case *types.Basic:
-		if t == types.Bool {
-			b, ok := from.(*types.Bit)
-			return ok && b.Width == 1 || from == types.Integer
-		}
-		if t == types.Integer {
-			switch from.(type) {
-			case *types.Bit, *types.Int:
-				return true
-			}
-		}
+		return castToBasic(from, t)
 	case *types.Bit:
-		switch f := from.(type) {
-		case *types.Bit:
-			return true
-		case *types.Int:
-			return f.Width == t.Width
-		case *types.Basic:
-			return f == types.Integer || f == types.Bool && t.Width == 1
-		case *types.Enum:
-			return f.Underlying != nil && explicitCast(f.Underlying, to)
-		}
+		return castToBit(from, t)
 	case *types.Int:
-		switch f := from.(type) {
-		case *types.Bit:
-			return f.Width == t.Width
-		case *types.Int:
-			return true
-		case *types.Basic:
-			return f == types.Integer
-		case *types.Enum:
-			return f.Underlying != nil && explicitCast(f.Underlying, to)
-		}
+		return castToInt(from, t)
 	case *types.Enum:
-		if t.Underlying == nil {
-			return false
-		}
-		if f, ok := from.(*types.Enum); ok {
-			return f.Underlying != nil && types.Equal(f.Underlying, t.Underlying)
-		}
-		return types.Equal(from, t.Underlying) || from == types.Integer
+		return castToEnum(from, t)
 	}
 	return false
+}
+
+func castToBasic(from types.Type, to *types.Basic) bool {
+	switch to {
+	case types.Bool:
+		b, ok := from.(*types.Bit)
+		return ok && b.Width == 1 || from == types.Integer
+	case types.Integer:
+		switch from.(type) {
+		case *types.Bit, *types.Int:
+			return true
+		}
+	}
+	return false
+}
+
+func castToBit(from types.Type, to *types.Bit) bool {
+	switch f := from.(type) {
+	case *types.Bit:
+		return true
+	case *types.Int:
+		return f.Width == to.Width
+	case *types.Basic:
+		return f == types.Integer || f == types.Bool && to.Width == 1
+	case *types.Enum:
+		return f.Underlying != nil && explicitCast(f.Underlying, to)
+	}
+	return false
+}
+
+func castToInt(from types.Type, to *types.Int) bool {
+	switch f := from.(type) {
+	case *types.Bit:
+		return f.Width == to.Width
+	case *types.Int:
+		return true
+	case *types.Basic:
+		return f == types.Integer
+	case *types.Enum:
+		return f.Underlying != nil && explicitCast(f.Underlying, to)
+	}
+	return false
+}
+
+func castToEnum(from types.Type, to *types.Enum) bool {
+	if to.Underlying == nil {
+		return false
+	}
+	if f, ok := from.(*types.Enum); ok {
+		return f.Underlying != nil && types.Equal(f.Underlying, to.Underlying)
+	}
+	return types.Equal(from, to.Underlying) || from == types.Integer
 }
 
 // explicitToNew lets a cast go through the type below "type T N".

@@ -22,26 +22,15 @@ func (c *checker) program() {
 	c.prog.Error = c.errType
 }
 
+// noError is the error whose code is 0, wherever it is declared: variables begin with it.
+const noError = "NoError"
+
 func (c *checker) topDecl(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.ErrorDecl:
-		for _, m := range d.Members {
-			if _, ok := c.errIndex[m.Name]; ok {
-				c.errorf(m.P, "the error %s is declared already", m.Name)
-				continue
-			}
-			c.errIndex[m.Name] = len(c.errType.Members)
-			c.errType.Members = append(c.errType.Members, m.Name)
-		}
+		c.errorDecl(d)
 	case *ast.MatchKindDecl:
-		for _, m := range d.Members {
-			if c.kinds[m.Name] {
-				c.errorf(m.P, "the match_kind %s is declared already", m.Name)
-				continue
-			}
-			c.kinds[m.Name] = true
-			c.prog.MatchKinds = append(c.prog.MatchKinds, m.Name)
-		}
+		c.matchKindDecl(d)
 	case *ast.ConstDecl:
 		c.constDecl(d)
 	case *ast.StructDecl:
@@ -59,16 +48,7 @@ func (c *checker) topDecl(d ast.Decl) {
 	case *ast.ParserDecl, *ast.ControlDecl:
 		c.applyDecl(d)
 	case *ast.PackageDecl:
-		c.push()
-		c.typeParams(d.TypeParams)
-		c.params(d.Params, d.Name)
-		for _, p := range d.Params {
-			if p.Dir != types.None {
-				c.errorf(p.P, "a package's parameter has no direction: remove %s", p.Dir)
-			}
-		}
-		c.pop()
-		c.declare(d)
+		c.packageDecl(d)
 	case *ast.Instantiation:
 		c.instantiation(d)
 	case *ast.VarDecl:
@@ -76,6 +56,45 @@ func (c *checker) topDecl(d ast.Decl) {
 	default:
 		c.errorf(d.Pos(), "%s has no place outside of parsers and controls", d.DeclName())
 	}
+}
+
+func (c *checker) errorDecl(d *ast.ErrorDecl) {
+	for _, m := range d.Members {
+		if _, ok := c.errIndex[m.Name]; ok {
+			c.errorf(m.P, "the error %s is declared already", m.Name)
+			continue
+		}
+		if m.Name == noError {
+			c.errIndex[m.Name] = 0
+			continue
+		}
+		c.errIndex[m.Name] = len(c.errType.Members)
+		c.errType.Members = append(c.errType.Members, m.Name)
+	}
+}
+
+func (c *checker) matchKindDecl(d *ast.MatchKindDecl) {
+	for _, m := range d.Members {
+		if c.kinds[m.Name] {
+			c.errorf(m.P, "the match_kind %s is declared already", m.Name)
+			continue
+		}
+		c.kinds[m.Name] = true
+		c.prog.MatchKinds = append(c.prog.MatchKinds, m.Name)
+	}
+}
+
+func (c *checker) packageDecl(d *ast.PackageDecl) {
+	c.push()
+	c.typeParams(d.TypeParams)
+	c.params(d.Params, d.Name)
+	for _, p := range d.Params {
+		if p.Dir != types.None {
+			c.errorf(p.P, "a package's parameter has no direction: remove %s", p.Dir)
+		}
+	}
+	c.pop()
+	c.declare(d)
 }
 
 func (c *checker) localDecls(ds []ast.Decl) {
@@ -221,21 +240,26 @@ func (c *checker) params(ps []*ast.Param, of string) {
 			}
 		}
 		if p.Default != nil {
-			if p.Dir == types.Out || p.Dir == types.InOut {
-				c.errorf(p.P, "the %s parameter %s has a default value: only in parameters and those without direction have one", p.Dir, p.Name)
-			}
-			if hasVar(p.T) {
-				p.Default = c.expr(p.Default, nil)
-			} else {
-				p.Default = c.exprTo(p.Default, p.T, "the default value")
-			}
-			if e, ok := p.Default.(*ast.Call); !known(p.Default) && !(ok && e.Kind == ast.CallNew) {
-				c.errorf(p.Default.Pos(), "the default value of %s is not known when the program is compiled", p.Name)
-			}
+			c.defaultValue(p)
 		}
 	}
 	for _, p := range ps {
 		c.declare(p)
+	}
+}
+
+// defaultValue checks the default value of a parameter.
+func (c *checker) defaultValue(p *ast.Param) {
+	if p.Dir == types.Out || p.Dir == types.InOut {
+		c.errorf(p.P, "the %s parameter %s has a default value: only in parameters and those without direction have one", p.Dir, p.Name)
+	}
+	if hasVar(p.T) {
+		p.Default = c.expr(p.Default, nil)
+	} else {
+		p.Default = c.exprTo(p.Default, p.T, "the default value")
+	}
+	if e, ok := p.Default.(*ast.Call); !known(p.Default) && !(ok && e.Kind == ast.CallNew) {
+		c.errorf(p.Default.Pos(), "the default value of %s is not known when the program is compiled", p.Name)
 	}
 }
 
@@ -308,7 +332,7 @@ func (c *checker) fieldType(d *ast.StructDecl, p ast.Pos, t types.Type) {
 			c.errorf(p, "a header union has headers only, no %s", t)
 		}
 	default:
-		if !c.holds(t) || t == types.Integer {
+		if !c.holds(t) || t == types.Integer || t == types.String {
 			c.errorf(p, "a struct has no field of type %s", t)
 		}
 	}
@@ -363,20 +387,7 @@ func (c *checker) enumDecl(d *ast.EnumDecl) {
 			continue
 		}
 		seen[m.Name] = true
-		var v *big.Int
-		switch {
-		case t.Underlying == nil && m.Value != nil:
-			c.errorf(m.P, "the member %s has a value, but the enum has no type for it: write enum bit<8> %s", m.Name, d.Name)
-		case t.Underlying != nil && m.Value == nil:
-			c.errorf(m.P, "the member %s of the enum of %s lacks its value", m.Name, t.Underlying)
-		case t.Underlying != nil:
-			m.Value = c.exprTo(m.Value, t.Underlying, "the member's value")
-			if x := m.Value.Const(); isInt(x) {
-				v = x.Int
-			} else if m.Value.Type() != types.Invalid {
-				c.errorf(m.P, "the value of %s is not known when the program is compiled", m.Name)
-			}
-		}
+		v := c.memberValue(d, t, m)
 		t.Members = append(t.Members, m.Name)
 		t.Values = append(t.Values, v)
 		if v != nil {
@@ -390,6 +401,25 @@ func (c *checker) enumDecl(d *ast.EnumDecl) {
 		t.Values = nil
 	}
 	c.declare(d)
+}
+
+// memberValue is the value of an enum's member; nil if it has none.
+func (c *checker) memberValue(d *ast.EnumDecl, t *types.Enum, m *ast.EnumMember) *big.Int {
+	switch {
+	case t.Underlying == nil && m.Value != nil:
+		c.errorf(m.P, "the member %s has a value, but the enum has no type for it: write enum bit<8> %s", m.Name, d.Name)
+	case t.Underlying != nil && m.Value == nil:
+		c.errorf(m.P, "the member %s of the enum of %s lacks its value", m.Name, t.Underlying)
+	case t.Underlying != nil:
+		m.Value = c.exprTo(m.Value, t.Underlying, "the member's value")
+		if x := m.Value.Const(); isInt(x) {
+			return x.Int
+		}
+		if m.Value.Type() != types.Invalid {
+			c.errorf(m.P, "the value of %s is not known when the program is compiled", m.Name)
+		}
+	}
+	return nil
 }
 
 func (c *checker) typedef(d *ast.TypedefDecl) {
@@ -676,7 +706,7 @@ func (c *checker) ends(d *ast.ParserDecl) {
 		whole := false
 		for _, k := range s.Transition.Select.Cases {
 			work = append(work, k.Next.State)
-			whole = whole || slices.ContainsFunc(k.Keys.Elems, func(e ast.Expr) bool { _, ok := e.(*ast.DontCare); return ok })
+			whole = whole || !slices.ContainsFunc(k.Keys.Elems, func(e ast.Expr) bool { _, ok := e.(*ast.DontCare); return !ok })
 		}
 		if !whole {
 			return
@@ -807,33 +837,35 @@ func (c *checker) keyElem(e ast.Expr, t types.Type) ast.Expr {
 		return e
 	}
 	if st, ok := et.(*types.Set); ok {
-		switch x := e.(type) {
-		case *ast.Ident: // a value set
-			if parts := types.Flat(st.Elem); len(parts) == 1 && same(parts[0], t) {
-				return e
-			}
-		case *ast.Mask:
-			if !same(st.Elem, t) {
-				if a, b := c.implicit(x.X, t), c.implicit(x.Y, t); a != nil && b != nil {
-					x.X, x.Y, x.T = a, b, &types.Set{Elem: t}
-					return e
-				}
-			}
-		case *ast.Range:
-			if !same(st.Elem, t) {
-				if a, b := c.implicit(x.Lo, t), c.implicit(x.Hi, t); a != nil && b != nil {
-					x.Lo, x.Hi, x.T = a, b, &types.Set{Elem: t}
-					return e
-				}
-			}
-		}
-		if en, ok := t.(*types.Enum); ok && en.Underlying != nil && same(st.Elem, en.Underlying) {
-			return e
-		}
-		if !same(st.Elem, t) {
+		if !c.fits(e, st, t) {
 			c.errorf(e.Pos(), "the label is a set of %s, the key is of type %s", st.Elem, t)
 		}
 		return e
 	}
 	return c.convert(e, t, "the label")
+}
+
+// fits says whether a set holds values of a key's type; its ends or its mask are converted to that, if they can be.
+func (c *checker) fits(e ast.Expr, st *types.Set, t types.Type) bool {
+	if same(st.Elem, t) {
+		return true
+	}
+	switch x := e.(type) {
+	case *ast.Ident: // a value set
+		if parts := types.Flat(st.Elem); len(parts) == 1 && same(parts[0], t) {
+			return true
+		}
+	case *ast.Mask:
+		if a, b := c.implicit(x.X, t), c.implicit(x.Y, t); a != nil && b != nil {
+			x.X, x.Y, x.T = a, b, &types.Set{Elem: t}
+			return true
+		}
+	case *ast.Range:
+		if a, b := c.implicit(x.Lo, t), c.implicit(x.Hi, t); a != nil && b != nil {
+			x.Lo, x.Hi, x.T = a, b, &types.Set{Elem: t}
+			return true
+		}
+	}
+	en, ok := t.(*types.Enum)
+	return ok && en.Underlying != nil && same(st.Elem, en.Underlying)
 }

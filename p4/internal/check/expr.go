@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"math/big"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
@@ -32,30 +33,8 @@ func (c *checker) expr(e ast.Expr, want types.Type) ast.Expr {
 
 func (c *checker) expr1(e ast.Expr, want types.Type) ast.Expr {
 	switch e := e.(type) {
-	case *ast.IntLit:
-		e.T = types.Integer
-		v := e.Value
-		if e.Sized {
-			if e.Signed {
-				e.T = c.intern(&types.Int{Width: e.Width})
-			} else {
-				e.T = c.intern(&types.Bit{Width: e.Width})
-			}
-			v = wrap(v, e.T)
-		}
-		e.V = intVal(v)
-	case *ast.BoolLit:
-		e.T, e.V = types.Bool, boolVal(e.Value)
-	case *ast.StringLit:
-		e.T, e.V = types.String, &ast.Value{Kind: ast.StringValue, String: e.Value}
-	case *ast.Ident:
-		c.ident(e)
 	case *ast.Member:
 		return c.member(e)
-	case *ast.Index:
-		c.index(e)
-	case *ast.Slice:
-		c.slice(e)
 	case *ast.Unary:
 		return c.unary(e)
 	case *ast.Binary:
@@ -70,22 +49,34 @@ func (c *checker) expr1(e ast.Expr, want types.Type) ast.Expr {
 		return c.list(e, want)
 	case *ast.StructLit:
 		return c.structLit(e, want)
+	}
+	c.exprInPlace(e, want)
+	return e
+}
+
+// exprInPlace checks an expression in whose place no other comes.
+func (c *checker) exprInPlace(e ast.Expr, want types.Type) {
+	switch e := e.(type) {
+	case *ast.IntLit:
+		c.intLit(e)
+	case *ast.BoolLit:
+		e.T, e.V = types.Bool, boolVal(e.Value)
+	case *ast.StringLit:
+		e.T, e.V = types.String, &ast.Value{Kind: ast.StringValue, String: e.Value}
+	case *ast.Ident:
+		c.ident(e)
+	case *ast.Index:
+		c.index(e)
+	case *ast.Slice:
+		c.slice(e)
 	case *ast.Dots:
 		if want == nil || want == types.DontCare {
 			c.errorf(e.P, "... has no type here: it stands for default values where a type is known")
-			break
+			return
 		}
 		e.T, e.V = want, c.zero(want)
 	case *ast.InvalidHeader:
-		s, ok := want.(*types.Struct)
-		if !ok || s.Kind == types.PlainStruct {
-			c.errorf(e.P, "{#} is an invalid header: cast it to a header type, as (H){#}")
-			break
-		}
-		e.T = want
-		if s.Kind == types.Header {
-			e.V = c.zero(want)
-		}
+		c.invalidHeader(e, want)
 	case *ast.DontCare:
 		e.T = types.DontCare
 	case *ast.Mask:
@@ -96,7 +87,31 @@ func (c *checker) expr1(e ast.Expr, want types.Type) ast.Expr {
 		e.Ref = c.typ(e.Written)
 		c.errorf(e.P, "the type %s is no value", e.Ref)
 	}
-	return e
+}
+
+func (c *checker) intLit(e *ast.IntLit) {
+	e.T = types.Integer
+	v := e.Value
+	if e.Sized {
+		e.T = c.intern(&types.Bit{Width: e.Width})
+		if e.Signed {
+			e.T = c.intern(&types.Int{Width: e.Width})
+		}
+		v = wrap(v, e.T)
+	}
+	e.V = intVal(v)
+}
+
+func (c *checker) invalidHeader(e *ast.InvalidHeader, want types.Type) {
+	s, ok := want.(*types.Struct)
+	if !ok || s.Kind == types.PlainStruct {
+		c.errorf(e.P, "{#} is an invalid header: cast it to a header type, as (H){#}")
+		return
+	}
+	e.T = want
+	if s.Kind == types.Header {
+		e.V = c.zero(want)
+	}
 }
 
 // value checks an expression that must be a value of a type that variables may
@@ -126,32 +141,10 @@ func known(e ast.Expr) bool {
 	case *ast.Ident:
 		p, ok := e.Decl.(*ast.Param)
 		return ok && p.Ctor
-	case *ast.Unary:
-		return known(e.X)
-	case *ast.Binary:
-		return known(e.X) && known(e.Y)
-	case *ast.Ternary:
-		return known(e.Cond) && known(e.Then) && known(e.Else)
-	case *ast.Cast:
-		return known(e.X)
-	case *ast.Slice:
-		return known(e.X)
 	case *ast.Member:
 		return e.Sel == ast.SelField && known(e.X)
-	case *ast.List:
-		for _, x := range e.Elems {
-			if !known(x) {
-				return false
-			}
-		}
-		return true
-	case *ast.StructLit:
-		for _, f := range e.Fields {
-			if !known(f.Value) {
-				return false
-			}
-		}
-		return true
+	case *ast.Unary, *ast.Binary, *ast.Ternary, *ast.Cast, *ast.Slice, *ast.List, *ast.StructLit:
+		return !slices.ContainsFunc(ast.Parts(e), func(x ast.Expr) bool { return !known(x) })
 	}
 	return false
 }
@@ -174,15 +167,15 @@ func (c *checker) constInt(e ast.Expr, what string) (int, bool) {
 }
 
 func (c *checker) ident(e *ast.Ident) {
-	if e.Name == "this" {
+	switch e.Name {
+	case "this":
 		if c.ctx.this == nil {
 			c.errorf(e.P, "this has a meaning in the methods of an extern object only")
 			return
 		}
 		e.T = c.ctx.this
 		return
-	}
-	if e.Name == "error" || e.Name == "match_kind" {
+	case "error", "match_kind":
 		c.errorf(e.P, "%s is a type: write %s.NAME", e.Name, e.Name)
 		return
 	}
@@ -197,7 +190,15 @@ func (c *checker) ident(e *ast.Ident) {
 		return
 	}
 	e.Decl = ds[0]
-	switch d := ds[0].(type) {
+	c.declared(e)
+	if e.T == nil {
+		e.T = types.Invalid
+	}
+}
+
+// declared gives a name the type and the value of its declaration.
+func (c *checker) declared(e *ast.Ident) {
+	switch d := e.Decl.(type) {
 	case *ast.Param:
 		e.T = d.T
 		if d.Ctor && d.Bound != nil && d.Bound.Kind != ast.InstanceValue {
@@ -212,17 +213,12 @@ func (c *checker) ident(e *ast.Ident) {
 		}
 	case *ast.Instantiation:
 		e.T = d.T
-	case *ast.ActionDecl, *ast.FunctionDecl:
-		e.T = c.callable(d)
-	case *ast.TableDecl:
+	case *ast.ActionDecl, *ast.FunctionDecl, *ast.TableDecl:
 		e.T = c.callable(d)
 	case *ast.ValueSetDecl:
 		e.T = &types.Set{Elem: d.Elem}
 	default:
 		c.errorf(e.P, "the type %s is no value", e.Name)
-	}
-	if e.T == nil {
-		e.T = types.Invalid
 	}
 }
 
@@ -269,51 +265,60 @@ func (c *checker) member(e *ast.Member) ast.Expr {
 	}
 	switch t := types.Underlying(xt).(type) {
 	case *types.Struct:
-		f, i := t.Field(e.Name)
-		if i >= 0 {
-			e.Sel, e.Index, e.T = ast.SelField, i, f.Type
-			if v := e.X.Const(); v != nil && i < len(v.Elems) && v.Kind == ast.ListValue {
-				e.V = v.Elems[i]
-			}
-			return e
-		}
-		c.errorf(e.NameP, "%s has no field %s%s", t, e.Name, cmp.Or(c.otherChip(e.Name), suggest(e.Name, fieldNames(t))))
+		c.field(e, t)
 	case *types.Stack:
-		switch e.Name {
-		case "next", "last", "lastIndex":
-			if c.ctx.kind != ctxState {
-				c.errorf(e.NameP, "%s of a stack exists in a parser's states only: use an index", e.Name)
-			}
-			e.T = t.Elem
-			switch e.Name {
-			case "next":
-				e.Sel = ast.SelNext
-			case "last":
-				e.Sel = ast.SelLast
-			default:
-				e.Sel = ast.SelLastIndex
-				e.T = c.intern(&types.Bit{Width: 32})
-			}
-		case "size":
-			e.Sel, e.T, e.V = ast.SelSize, c.intern(&types.Bit{Width: 32}), smallVal(t.Size)
-		default:
-			c.errorf(e.NameP, "a stack has no member %s: it has next, last, lastIndex and size", e.Name)
-		}
+		c.stackMember(e, t)
 	case *types.ApplyResult:
-		switch e.Name {
-		case "hit":
-			e.Sel, e.T = ast.SelHit, types.Bool
-		case "miss":
-			e.Sel, e.T = ast.SelMiss, types.Bool
-		case "action_run":
-			e.Sel, e.T = ast.SelAction, &types.ActionEnum{Table: t.Table}
-		default:
-			c.errorf(e.NameP, "the result of apply() has hit, miss and action_run, no %s", e.Name)
-		}
+		c.applyMember(e, t)
 	default:
 		c.errorf(e.NameP, "a %s has no member %s", xt, e.Name)
 	}
 	return e
+}
+
+func (c *checker) field(e *ast.Member, t *types.Struct) {
+	f, i := t.Field(e.Name)
+	if i < 0 {
+		c.errorf(e.NameP, "%s has no field %s%s", t, e.Name, cmp.Or(c.otherChip(e.Name), suggest(e.Name, fieldNames(t))))
+		return
+	}
+	e.Sel, e.Index, e.T = ast.SelField, i, f.Type
+	if v := e.X.Const(); v != nil && i < len(v.Elems) && v.Kind == ast.ListValue {
+		e.V = v.Elems[i]
+	}
+}
+
+func (c *checker) stackMember(e *ast.Member, t *types.Stack) {
+	switch e.Name {
+	case "next":
+		e.Sel, e.T = ast.SelNext, t.Elem
+	case "last":
+		e.Sel, e.T = ast.SelLast, t.Elem
+	case "lastIndex":
+		e.Sel, e.T = ast.SelLastIndex, c.intern(&types.Bit{Width: 32})
+	case "size":
+		e.Sel, e.T, e.V = ast.SelSize, c.intern(&types.Bit{Width: 32}), smallVal(t.Size)
+		return
+	default:
+		c.errorf(e.NameP, "a stack has no member %s: it has next, last, lastIndex and size", e.Name)
+		return
+	}
+	if c.ctx.kind != ctxState {
+		c.errorf(e.NameP, "%s of a stack exists in a parser's states only: use an index", e.Name)
+	}
+}
+
+func (c *checker) applyMember(e *ast.Member, t *types.ApplyResult) {
+	switch e.Name {
+	case "hit":
+		e.Sel, e.T = ast.SelHit, types.Bool
+	case "miss":
+		e.Sel, e.T = ast.SelMiss, types.Bool
+	case "action_run":
+		e.Sel, e.T = ast.SelAction, &types.ActionEnum{Table: t.Table}
+	default:
+		c.errorf(e.NameP, "the result of apply() has hit, miss and action_run, no %s", e.Name)
+	}
 }
 
 func fieldNames(t *types.Struct) []string {
@@ -402,9 +407,7 @@ func (c *checker) index(e *ast.Index) {
 	if e.X.Type() == types.Invalid || e.I.Type() == types.Invalid {
 		return
 	}
-	if en, ok := e.I.Type().(*types.Enum); ok && en.Underlying != nil {
-		e.I = c.castNode(e.I, en.Underlying)
-	}
+	e.I = c.number(e.I)
 	if !types.IsInteger(e.I.Type()) {
 		c.errorf(e.I.Pos(), "an index is an integer, not of type %s", e.I.Type())
 		return
@@ -415,15 +418,8 @@ func (c *checker) index(e *ast.Index) {
 		n, e.T = t.Size, t.Elem
 	case *types.Tuple:
 		n = len(t.Elems)
-		i, ok := c.constInt(e.I, "a tuple's index")
-		if !ok {
+		if !c.element(e, t) {
 			return
-		}
-		if i >= 0 && i < n {
-			e.T = t.Elems[i]
-			if v := e.X.Const(); v != nil && i < len(v.Elems) {
-				e.V = v.Elems[i]
-			}
 		}
 	default:
 		c.errorf(e.P, "a %s has no index: only stacks and tuples do", e.X.Type())
@@ -435,74 +431,36 @@ func (c *checker) index(e *ast.Index) {
 	}
 }
 
+// element gives an index of a tuple its element's type and value; false if the index is not known.
+func (c *checker) element(e *ast.Index, t *types.Tuple) bool {
+	i, ok := c.constInt(e.I, "a tuple's index")
+	if !ok || i < 0 || i >= len(t.Elems) {
+		return ok
+	}
+	e.T = t.Elems[i]
+	if v := e.X.Const(); v != nil && i < len(v.Elems) {
+		e.V = v.Elems[i]
+	}
+	return true
+}
+
 func (c *checker) slice(e *ast.Slice) {
 	e.X = c.expr(e.X, nil)
 	e.Hi, e.Lo = c.expr(e.Hi, nil), c.expr(e.Lo, nil)
-	xt := types.Underlying(e.X.Type())
-	if xt == types.Invalid || e.Hi.Type() == types.Invalid || e.Lo.Type() == types.Invalid {
+	if types.Underlying(e.X.Type()) == types.Invalid || e.Hi.Type() == types.Invalid || e.Lo.Type() == types.Invalid {
 		return
 	}
-	w, fixed := 0, true
-	switch t := xt.(type) {
-	case *types.Bit:
-		w = t.Width
-	case *types.Int:
-		w = t.Width
-	case *types.Enum:
-		if t.Underlying == nil {
-			fixed = false
-			break
-		}
-		e.X = c.castNode(e.X, t.Underlying)
-		w, _ = types.Width(t)
-	case *types.Basic:
-		if t != types.Integer {
-			fixed = false
-		} else if e.X.Const() == nil {
-			fixed = false
-		} else {
-			w = maxWidth
-		}
-	default:
-		fixed = false
-	}
-	if !fixed {
+	w, ok := c.sliced(e)
+	if !ok {
 		c.errorf(e.P, "a slice is of bit<> or int<>, not of %s", e.X.Type())
 		return
 	}
+	bounds := c.sliceBounds
 	if e.Plus {
-		n, ok := c.constInt(e.Hi, "a slice's width")
-		if !ok {
-			return
-		}
-		if n < 1 || n > w {
-			c.errorf(e.Hi.Pos(), "a slice of %d bits: the value has %d", n, w)
-			return
-		}
-		if e.Lo.Const() == nil {
-			if _, ok := e.Lo.Type().(*types.Bit); !ok {
-				c.errorf(e.Lo.Pos(), "a slice begins at an unsigned number, not at one of type %s", e.Lo.Type())
-				return
-			}
-			e.HiN, e.LoN = n-1, -1
-			e.T = c.intern(&types.Bit{Width: n})
-			return
-		}
-		lo, ok := c.constInt(e.Lo, "a slice's begin")
-		if !ok {
-			return
-		}
-		e.HiN, e.LoN = lo+n-1, lo
-	} else {
-		hi, ok := c.constInt(e.Hi, "a slice's bound")
-		if !ok {
-			return
-		}
-		lo, ok := c.constInt(e.Lo, "a slice's bound")
-		if !ok {
-			return
-		}
-		e.HiN, e.LoN = hi, lo
+		bounds = c.sliceWidth
+	}
+	if !bounds(e, w) {
+		return
 	}
 	if e.LoN < 0 || e.HiN >= w {
 		c.errorf(e.P, "slice [%d:%d] is out of range: the value has the bits %d to 0", e.HiN, e.LoN, w-1)
@@ -517,6 +475,56 @@ func (c *checker) slice(e *ast.Slice) {
 		r := new(big.Int).Rsh(v.Int, uint(e.LoN))
 		e.V = intVal(wrap(r, e.T))
 	}
+}
+
+// sliced gives the width of what is sliced, false if it has no slices.
+func (c *checker) sliced(e *ast.Slice) (int, bool) {
+	switch t := types.Underlying(e.X.Type()).(type) {
+	case *types.Bit, *types.Int:
+		return types.Width(t)
+	case *types.Enum:
+		if t.Underlying == nil {
+			return 0, false
+		}
+		e.X = c.castNode(e.X, t.Underlying)
+		return types.Width(t)
+	}
+	return maxWidth, e.X.Type() == types.Integer && e.X.Const() != nil
+}
+
+// sliceBounds finds the bounds of x[h:l]; false after an error.
+func (c *checker) sliceBounds(e *ast.Slice, _ int) bool {
+	hi, ok := c.constInt(e.Hi, "a slice's bound")
+	if !ok {
+		return false
+	}
+	lo, ok := c.constInt(e.Lo, "a slice's bound")
+	e.HiN, e.LoN = hi, lo
+	return ok
+}
+
+// sliceWidth finds the bounds of x[l+:n]; false after an error, or if l is a variable: then the slice has its type.
+func (c *checker) sliceWidth(e *ast.Slice, w int) bool {
+	n, ok := c.constInt(e.Hi, "a slice's width")
+	if !ok {
+		return false
+	}
+	if n < 1 || n > w {
+		c.errorf(e.Hi.Pos(), "a slice of %d bits: the value has %d", n, w)
+		return false
+	}
+	if e.Lo.Const() == nil {
+		if _, ok := e.Lo.Type().(*types.Bit); !ok {
+			c.errorf(e.Lo.Pos(), "a slice begins at an unsigned number, not at one of type %s", e.Lo.Type())
+			return false
+		}
+		e.HiN, e.LoN = n-1, -1
+		e.T = c.intern(&types.Bit{Width: n})
+		return false
+	}
+	lo, ok := c.constInt(e.Lo, "a slice's begin")
+	e.HiN, e.LoN = lo+n-1, lo
+	return ok
 }
 
 // number gives an operand of arithmetic: serialisable enums become numbers.
@@ -603,12 +611,17 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 		return c.shift(e)
 	case ast.OpConcat:
 		return c.concat(e)
-	case ast.OpDiv, ast.OpMod:
-		for _, x := range []ast.Expr{e.X, e.Y} {
-			if v := x.Const(); isInt(v) && v.Int.Sign() < 0 {
-				c.errorf(e.OpP, "%s of a negative number: the specification defines it for none", e.Op)
-				return e
-			}
+	}
+	return c.arithmetic(e)
+}
+
+// arithmetic is x op y of numbers of one type.
+func (c *checker) arithmetic(e *ast.Binary) ast.Expr {
+	division := e.Op == ast.OpDiv || e.Op == ast.OpMod
+	for _, x := range []ast.Expr{e.X, e.Y} {
+		if v := x.Const(); division && isInt(v) && v.Int.Sign() < 0 {
+			c.errorf(e.OpP, "%s of a negative number: the specification defines it for none", e.Op)
+			return e
 		}
 	}
 	t := c.balance(e)
@@ -625,10 +638,16 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 	if len(c.errs) > n {
 		e.T = types.Invalid
 	}
-	if zero := isInt(e.X.Const()) && e.X.Const().Int.Sign() == 0; c.elaborate && !zero && (e.Op == ast.OpDiv || e.Op == ast.OpMod) && !(known(e.X) && known(e.Y)) && !powerOfTwo(e.Y.Const()) {
+	if division && c.elaborate && !runnable(e) {
 		c.errorf(e.OpP, "%s at run time is by a constant power of two only", e.Op)
 	}
 	return e
+}
+
+// runnable says whether a division is of what is known, or by a power of two.
+func runnable(e *ast.Binary) bool {
+	x := e.X.Const()
+	return isInt(x) && x.Int.Sign() == 0 || known(e.X) && known(e.Y) || powerOfTwo(e.Y.Const())
 }
 
 // fold gives an expression its type, and its value if that is known.
@@ -757,27 +776,8 @@ func (c *checker) equality(e *ast.Binary) ast.Expr {
 	if xt == types.Invalid || yt == types.Invalid {
 		return e
 	}
-	if !same(xt, yt) {
-		for _, p := range [][2]types.Type{{xt, yt}, {yt, xt}} {
-			if n, ok := p[0].(*types.New); ok && p[1] == types.Integer {
-				c.errorf(e.OpP, "%s compares a %s with a number: cast one", e.Op, n)
-				return e
-			}
-		}
-		if a, b := c.number(e.X), c.number(e.Y); a != e.X && b != e.Y && types.Equal(a.Type(), b.Type()) {
-			e.X, e.Y = a, b
-		} else if r := c.implicit(e.X, yt); r != nil {
-			e.X = r
-		} else if r := c.implicit(e.Y, xt); r != nil {
-			e.Y = r
-		} else if a != e.X && yt == types.Integer {
-			e.X, e.Y = a, c.castNode(e.Y, a.Type())
-		} else if b != e.Y && xt == types.Integer {
-			e.X, e.Y = c.castNode(e.X, b.Type()), b
-		} else {
-			c.errorf(e.OpP, "%s compares a %s with a %s: cast one", e.Op, xt, yt)
-			return e
-		}
+	if !same(xt, yt) && !c.compared(e) {
+		return e
 	}
 	if !comparable(e.X.Type()) {
 		c.errorf(e.OpP, "values of type %s cannot be compared", e.X.Type())
@@ -786,6 +786,40 @@ func (c *checker) equality(e *ast.Binary) ast.Expr {
 	e.T = types.Bool
 	e.V = c.binaryValue(e.OpP, e.Op, e.X.Const(), e.Y.Const(), xt, yt, xt)
 	return e
+}
+
+// compared brings operands of different types to one; false after an error.
+func (c *checker) compared(e *ast.Binary) bool {
+	xt, yt := e.X.Type(), e.Y.Type()
+	for _, p := range [][2]types.Type{{xt, yt}, {yt, xt}} {
+		if n, ok := p[0].(*types.New); ok && p[1] == types.Integer {
+			c.errorf(e.OpP, "%s compares a %s with a number: cast one", e.Op, n)
+			return false
+		}
+	}
+	a, b := c.number(e.X), c.number(e.Y)
+	if a != e.X && b != e.Y && types.Equal(a.Type(), b.Type()) {
+		e.X, e.Y = a, b
+		return true
+	}
+	if r := c.implicit(e.X, yt); r != nil {
+		e.X = r
+		return true
+	}
+	if r := c.implicit(e.Y, xt); r != nil {
+		e.Y = r
+		return true
+	}
+	switch {
+	case a != e.X && yt == types.Integer:
+		e.X, e.Y = a, c.castNode(e.Y, a.Type())
+	case b != e.Y && xt == types.Integer:
+		e.X, e.Y = c.castNode(e.X, b.Type()), b
+	default:
+		c.errorf(e.OpP, "%s compares a %s with a %s: cast one", e.Op, xt, yt)
+		return false
+	}
+	return true
 }
 
 func comparable(t types.Type) bool {
@@ -875,7 +909,7 @@ func (c *checker) cast(e *ast.Cast) ast.Expr {
 		c.errorf(e.P, "no cast from %s to %s%s", from, to, how)
 		return e
 	}
-	if v := e.X.Const(); to == types.Bool && isInt(v) && v.Int.Cmp(big.NewInt(1)) > 0 {
+	if v := e.X.Const(); to == types.Bool && isInt(v) && (v.Int.Sign() < 0 || v.Int.Cmp(big.NewInt(1)) > 0) {
 		c.errorf(e.P, "no cast from %s to bool: only 0 and 1", v.Int)
 		return e
 	}
@@ -898,28 +932,7 @@ func (c *checker) list(e *ast.List, want types.Type) ast.Expr {
 	}
 	elems, ok := elemTypes(want)
 	if want == nil || !ok {
-		if e.Rest {
-			c.errorf(e.P, "... has no type here: cast the list, as (S){...}")
-			return e
-		}
-		t := &types.Tuple{}
-		bad := false
-		for i, x := range e.Elems {
-			e.Elems[i] = c.value(x, nil)
-			bad = bad || e.Elems[i].Type() == types.Invalid
-			t.Elems = append(t.Elems, e.Elems[i].Type())
-		}
-		if bad {
-			return e
-		}
-		e.T = c.intern(t)
-		if c.leafCount(e.T) > maxLeaves {
-			c.errorf(e.P, "not supported: a list of more than %d basic values", maxLeaves)
-			e.T = types.Invalid
-			return e
-		}
-		e.V = listValue(e.Elems, ast.ListValue)
-		return e
+		return c.tupleList(e)
 	}
 	if len(e.Elems) > len(elems) || len(e.Elems) < len(elems) && !e.Rest {
 		more := ""
@@ -944,6 +957,32 @@ func (c *checker) list(e *ast.List, want types.Type) ast.Expr {
 	return e
 }
 
+// tupleList is a list expression whose context gives no type.
+func (c *checker) tupleList(e *ast.List) ast.Expr {
+	if e.Rest {
+		c.errorf(e.P, "... has no type here: cast the list, as (S){...}")
+		return e
+	}
+	t := &types.Tuple{}
+	bad := false
+	for i, x := range e.Elems {
+		e.Elems[i] = c.value(x, nil)
+		bad = bad || e.Elems[i].Type() == types.Invalid
+		t.Elems = append(t.Elems, e.Elems[i].Type())
+	}
+	if bad {
+		return e
+	}
+	e.T = c.intern(t)
+	if c.leafCount(e.T) > maxLeaves {
+		c.errorf(e.P, "not supported: a list of more than %d basic values", maxLeaves)
+		e.T = types.Invalid
+		return e
+	}
+	e.V = listValue(e.Elems, ast.ListValue)
+	return e
+}
+
 func (c *checker) dots(p ast.Pos, t types.Type) ast.Expr {
 	d := &ast.Dots{}
 	d.P, d.T, d.V = p, t, c.zero(t)
@@ -960,51 +999,58 @@ func (c *checker) structLit(e *ast.StructLit, want types.Type) ast.Expr {
 		seen[f.Name] = true
 	}
 	s, ok := types.Underlying(wantOrVoid(want)).(*types.Struct)
-	if !ok || hasVar(s) {
-		if want != nil && want != types.DontCare && !hasVar(want) {
-			for _, f := range e.Fields {
-				f.Value = c.value(f.Value, nil)
-			}
-			c.errorf(e.P, "a struct expression for a %s", want)
-			return e
-		}
-		if e.Rest {
-			c.errorf(e.P, "... has no type here: cast the struct, as (S){...}")
-			return e
-		}
-		t := &types.Struct{}
-		name := ""
-		for i, f := range e.Fields {
+	switch {
+	case ok && !hasVar(s):
+		return c.structOf(e, want, s, seen)
+	case want != nil && want != types.DontCare && !hasVar(want):
+		for _, f := range e.Fields {
 			f.Value = c.value(f.Value, nil)
-			if f.Value.Type() == types.Invalid {
-				return e
-			}
-			f.Index = i
-			t.Fields = append(t.Fields, types.Field{Name: f.Name, Type: f.Value.Type()})
-			if i > 0 {
-				name += "; "
-			}
-			name += f.Value.Type().String() + " " + f.Name
 		}
-		t.Name = "struct {" + name + "}"
-		t.Generic = ""
-		e.T = t
-		e.V = structValue(e, t)
-		return e
+		c.errorf(e.P, "a struct expression for a %s", want)
+	case e.Rest:
+		c.errorf(e.P, "... has no type here: cast the struct, as (S){...}")
+	default:
+		c.anonymousStruct(e)
 	}
+	return e
+}
+
+// anonymousStruct gives a struct expression whose context gives no type one of its fields.
+func (c *checker) anonymousStruct(e *ast.StructLit) {
+	t := &types.Struct{}
+	name := ""
+	for i, f := range e.Fields {
+		f.Value = c.value(f.Value, nil)
+		if f.Value.Type() == types.Invalid {
+			return
+		}
+		f.Index = i
+		t.Fields = append(t.Fields, types.Field{Name: f.Name, Type: f.Value.Type()})
+		if i > 0 {
+			name += "; "
+		}
+		name += f.Value.Type().String() + " " + f.Name
+	}
+	t.Name = "struct {" + name + "}"
+	t.Generic = ""
+	e.T = t
+	e.V = structValue(e, t)
+}
+
+// structOf is a struct expression for the type want, whose fields are those of s; seen has those that are given.
+func (c *checker) structOf(e *ast.StructLit, want types.Type, s *types.Struct, seen map[string]bool) ast.Expr {
 	if s.Kind == types.Union {
 		c.errorf(e.P, "a struct expression for the header union %s: set one of its headers", s)
 		return e
 	}
 	for _, f := range e.Fields {
 		sf, i := s.Field(f.Name)
+		f.Index = i
 		if i < 0 {
 			c.errorf(f.P, "%s has no field %s%s", s, f.Name, suggest(f.Name, fieldNames(s)))
 			f.Value = c.value(f.Value, nil)
-			f.Index = -1
 			continue
 		}
-		f.Index = i
 		f.Value = c.exprTo(f.Value, sf.Type, "the field "+f.Name)
 	}
 	for i, sf := range s.Fields {
@@ -1065,40 +1111,50 @@ func (c *checker) setType(x, y *ast.Expr, want types.Type, op string) types.Type
 	if xt == types.Invalid || yt == types.Invalid {
 		return types.Invalid
 	}
-	switch {
-	case xt == types.Integer && yt != types.Integer:
-		if r := c.implicit(*x, yt); r != nil {
-			*x = r
-		}
-	case yt == types.Integer && xt != types.Integer:
-		if r := c.implicit(*y, xt); r != nil {
-			*y = r
-		}
-	case xt == types.Integer && want != nil && want != types.Integer:
-		if en, ok := want.(*types.Enum); ok && en.Underlying != nil {
-			want = en.Underlying
-		}
-		if r := c.implicit(*x, want); r != nil {
-			*x = r
-		}
-		if r := c.implicit(*y, want); r != nil {
-			*y = r
-		}
-	}
+	c.unifySet(x, y, want)
 	xt, yt = (*x).Type(), (*y).Type()
 	if !types.Equal(xt, yt) {
 		c.errorf((*x).Pos(), "%s has operands of type %s and %s: cast one", op, xt, yt)
 		return types.Invalid
 	}
-	u := types.Underlying(xt)
-	if e, ok := u.(*types.Enum); ok && e.Underlying != nil {
-		u = e.Underlying
-	}
-	if !types.IsInteger(u) {
+	if !isNumber(xt) {
 		c.errorf((*x).Pos(), "%s wants numbers, not a %s", op, xt)
 		return types.Invalid
 	}
 	return &types.Set{Elem: xt}
+}
+
+// unifySet converts the part of a set that is an int to the other's type, or both to that of the context.
+func (c *checker) unifySet(x, y *ast.Expr, want types.Type) {
+	xt, yt := (*x).Type(), (*y).Type()
+	switch {
+	case xt == types.Integer && yt != types.Integer:
+		c.implicitly(x, yt)
+	case yt == types.Integer && xt != types.Integer:
+		c.implicitly(y, xt)
+	case xt == types.Integer && want != nil && want != types.Integer:
+		if en, ok := want.(*types.Enum); ok && en.Underlying != nil {
+			want = en.Underlying
+		}
+		c.implicitly(x, want)
+		c.implicitly(y, want)
+	}
+}
+
+// implicitly converts an expression to a type, if it can be.
+func (c *checker) implicitly(x *ast.Expr, to types.Type) {
+	if r := c.implicit(*x, to); r != nil {
+		*x = r
+	}
+}
+
+// isNumber says whether a type's values are numbers: bit<>, int<>, int, an enum of these, or a type made of them.
+func isNumber(t types.Type) bool {
+	u := types.Underlying(t)
+	if e, ok := u.(*types.Enum); ok && e.Underlying != nil {
+		u = e.Underlying
+	}
+	return types.IsInteger(u)
 }
 
 // number2 makes a serialisable enum a number unless the context wants the enum.
@@ -1137,8 +1193,11 @@ func (c *checker) lvalue(e ast.Expr) bool {
 		return false
 	case *ast.Member:
 		switch e.Sel {
-		case ast.SelField, ast.SelNext, ast.SelLast:
+		case ast.SelField, ast.SelNext:
 			return c.lvalue(e.X)
+		case ast.SelLast:
+			c.errorf(e.NameP, "last of a stack cannot be changed: use an index")
+			return false
 		}
 	case *ast.Index:
 		return c.lvalue(e.X)

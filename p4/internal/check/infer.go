@@ -126,23 +126,30 @@ func (u unifier) unify(want, got types.Type) bool {
 	switch w := want.(type) {
 	case *types.Struct:
 		return u.unifyStruct(w, got)
-	case *types.Stack:
-		g, ok := got.(*types.Stack)
-		return ok && g.Size == w.Size && u.unify(w.Elem, g.Elem)
-	case *types.Tuple:
-		g, ok := got.(*types.Tuple)
-		return ok && u.unifyAll(w.Elems, g.Elems)
 	case *types.List:
 		return u.unifyList(w, got)
-	case *types.Set:
-		g, ok := got.(*types.Set)
-		return ok && u.unify(w.Elem, g.Elem)
-	case *types.Extern:
-		g, ok := got.(*types.Extern)
-		return ok && g.Name == w.Name && u.unifyAll(w.TypeArgs, g.TypeArgs)
 	case *types.Callable:
 		g, ok := got.(*types.Callable)
 		return ok && u.unifyCallable(w, g)
+	case *types.Extern:
+		g, ok := got.(*types.Extern)
+		return ok && g.Name == w.Name && u.unifyAll(w.TypeArgs, g.TypeArgs)
+	case *types.Tuple:
+		g, ok := got.(*types.Tuple)
+		return ok && u.unifyAll(w.Elems, g.Elems)
+	}
+	return u.unifyElem(want, got)
+}
+
+// unifyElem takes a stack or a set, each of one type of elements.
+func (u unifier) unifyElem(want, got types.Type) bool {
+	switch w := want.(type) {
+	case *types.Stack:
+		g, ok := got.(*types.Stack)
+		return ok && g.Size == w.Size && u.unify(w.Elem, g.Elem)
+	case *types.Set:
+		g, ok := got.(*types.Set)
+		return ok && u.unify(w.Elem, g.Elem)
 	}
 	return false
 }

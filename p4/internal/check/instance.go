@@ -13,20 +13,11 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 		c.checkArgs(d.Args)
 		return
 	}
-	var shell *ast.Instance
 	savedCur := c.cur
 	top := c.ctx.kind == ctxTop
+	var shell *ast.Instance
 	if top && c.elaborate {
-		if ds := c.find(nt.Name, nt.Absolute); len(ds) > 0 {
-			if _, ok := ds[0].(*ast.PackageDecl); ok {
-				shell = &ast.Instance{Kind: ast.InstPackage, Name: d.LocalName(), Decl: d, At: d.P}
-				if d.Name != "main" {
-					shell.ControlName = shell.Name
-				}
-				c.prog.Instances = append(c.prog.Instances, shell)
-				c.cur = shell
-			}
-		}
+		shell = c.packageShell(d, nt)
 	}
 	bound, t := c.constructorCall(&construction{pos: d.P, name: nt, typeArgs: targs, applied: applied, args: d.Args})
 	c.cur = savedCur
@@ -36,11 +27,8 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 		return
 	}
 	d.Bound, d.T = bound, t
-	if ct, ok := t.(*types.Callable); ok && top && ct.Kind != types.Package {
-		c.errorf(d.P, "a %s is instantiated within parsers, controls and packages, not outside", ct.Kind)
-	}
-	if ct, isCallable := t.(*types.Callable); top && d.Name == "main" && (!isCallable || ct.Kind != types.Package) {
-		c.errorf(d.P, "main is an instance of a package, not of %s", t)
+	if top {
+		c.topInstance(d, t)
 	}
 	c.abstractMethods(d, t)
 	if !c.elaborate {
@@ -58,6 +46,35 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 		d.Instance = c.instantiate(d.P, d, d.LocalName(), t, bound)
 	}
 	c.declare(d)
+}
+
+// packageShell begins the instance of a package, whose arguments are its children; nil if the type is no package.
+func (c *checker) packageShell(d *ast.Instantiation, t *ast.NamedType) *ast.Instance {
+	ds := c.find(t.Name, t.Absolute)
+	if len(ds) == 0 {
+		return nil
+	}
+	if _, ok := ds[0].(*ast.PackageDecl); !ok {
+		return nil
+	}
+	shell := &ast.Instance{Kind: ast.InstPackage, Name: d.LocalName(), Decl: d, At: d.P}
+	if d.Name != "main" {
+		shell.ControlName = shell.Name
+	}
+	c.prog.Instances = append(c.prog.Instances, shell)
+	c.cur = shell
+	return shell
+}
+
+// topInstance checks what is instantiated outside of parsers, controls and packages.
+func (c *checker) topInstance(d *ast.Instantiation, t types.Type) {
+	ct, callable := t.(*types.Callable)
+	if callable && ct.Kind != types.Package {
+		c.errorf(d.P, "a %s is instantiated within parsers, controls and packages, not outside", ct.Kind)
+	}
+	if d.Name == "main" && (!callable || ct.Kind != types.Package) {
+		c.errorf(d.P, "main is an instance of a package, not of %s", t)
+	}
 }
 
 func splitType(t ast.TypeExpr) (*ast.NamedType, []ast.TypeExpr, bool) {
@@ -191,24 +208,7 @@ func (c *checker) finish(inst *ast.Instance, t types.Type, bound []*ast.BoundArg
 	}
 	switch t := t.(type) {
 	case *types.Extern:
-		inst.Kind, inst.Extern, inst.TypeArgs = ast.InstExtern, c.externs[t.Name], t.TypeArgs
-		if inst.Extern != nil {
-			for _, ct := range inst.Extern.Ctors {
-				if len(bound) > 0 && len(ct.Params) == len(bound) && ct.Params[0] == bound[0].Param || len(bound) == 0 && len(ct.Params) == 0 {
-					inst.Ctor = ct
-				}
-			}
-		}
-		if inst.Decl != nil {
-			for _, x := range inst.Decl.Body {
-				switch x := x.(type) {
-				case *ast.FunctionDecl:
-					inst.Methods = append(inst.Methods, x)
-				case *ast.Instantiation:
-					inst.Inner = append(inst.Inner, x)
-				}
-			}
-		}
+		c.finishObject(inst, t, bound)
 	case *types.Callable:
 		inst.TypeArgs = t.TypeArgs
 		switch d := c.declOf(t).(type) {
@@ -220,6 +220,29 @@ func (c *checker) finish(inst *ast.Instance, t types.Type, bound []*ast.BoundArg
 		case *ast.ControlDecl:
 			inst.Kind = ast.InstControl
 			inst.Control, _ = c.ownCopy(inst, d).(*ast.ControlDecl)
+		}
+	}
+}
+
+// finishObject finds an extern object's constructor and the bodies that its declaration gives.
+func (c *checker) finishObject(inst *ast.Instance, t *types.Extern, bound []*ast.BoundArg) {
+	inst.Kind, inst.Extern, inst.TypeArgs = ast.InstExtern, c.externs[t.Name], t.TypeArgs
+	if inst.Extern != nil {
+		for _, ct := range inst.Extern.Ctors {
+			if len(bound) > 0 && len(ct.Params) == len(bound) && ct.Params[0] == bound[0].Param || len(bound) == 0 && len(ct.Params) == 0 {
+				inst.Ctor = ct
+			}
+		}
+	}
+	if inst.Decl == nil {
+		return
+	}
+	for _, x := range inst.Decl.Body {
+		switch x := x.(type) {
+		case *ast.FunctionDecl:
+			inst.Methods = append(inst.Methods, x)
+		case *ast.Instantiation:
+			inst.Inner = append(inst.Inner, x)
 		}
 	}
 }
@@ -266,21 +289,9 @@ func (c *checker) argValue(b *ast.BoundArg) *ast.Value {
 			return &ast.Value{Kind: ast.InstanceValue, Instance: x.Instance}
 		}
 	case *ast.Ident:
-		switch d := x.Decl.(type) {
-		case *ast.Instantiation:
-			if d.Instance != nil {
-				return &ast.Value{Kind: ast.InstanceValue, Instance: d.Instance}
-			}
-		case *ast.Param:
-			if d.Bound != nil {
-				return d.Bound
-			}
+		if v := boundValue(x.Decl); v != nil {
+			return v
 		}
-	case *ast.Cast:
-		if x.V == nil {
-			break
-		}
-		return x.V
 	case *ast.List:
 		v := &ast.Value{Kind: ast.ListValue}
 		for _, y := range x.Elems {
@@ -293,6 +304,19 @@ func (c *checker) argValue(b *ast.BoundArg) *ast.Value {
 	}
 	if len(c.errs) == 0 {
 		c.errorf(e.Pos(), "the argument for %s must be known when the program is compiled", b.Param.Name)
+	}
+	return nil
+}
+
+// boundValue is what a declared object or a constructor's parameter stands for; nil if that is not known.
+func boundValue(d ast.Decl) *ast.Value {
+	switch d := d.(type) {
+	case *ast.Instantiation:
+		if d.Instance != nil {
+			return &ast.Value{Kind: ast.InstanceValue, Instance: d.Instance}
+		}
+	case *ast.Param:
+		return d.Bound
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"strconv"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -15,15 +17,16 @@ func (c *checker) block(b *ast.Block) {
 }
 
 func (c *checker) stmt(s ast.Stmt) {
-	if !c.nest(s.Pos()) {
-		c.depth--
-		return
+	if c.nest(s.Pos()) {
+		c.stmt1(s)
 	}
-	defer func() { c.depth-- }()
+	c.depth--
+}
+
+func (c *checker) stmt1(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.Block:
 		c.block(s)
-	case *ast.Empty:
 	case *ast.Assign:
 		c.assign(s)
 	case *ast.CallStmt:
@@ -38,6 +41,20 @@ func (c *checker) stmt(s ast.Stmt) {
 		}
 	case *ast.Switch:
 		c.switchStmt(s)
+	case *ast.For:
+		c.forStmt(s)
+	case *ast.ForIn:
+		c.forIn(s)
+	case *ast.DeclStmt:
+		c.localDecl(s.Decl)
+	default:
+		c.jump(s)
+	}
+}
+
+// jump checks a statement that goes elsewhere.
+func (c *checker) jump(s ast.Stmt) {
+	switch s := s.(type) {
 	case *ast.Return:
 		c.returnStmt(s)
 	case *ast.Exit:
@@ -48,12 +65,6 @@ func (c *checker) stmt(s ast.Stmt) {
 		if c.ctx.loops == 0 {
 			c.errorf(s.Pos(), "break and continue belong in a loop")
 		}
-	case *ast.For:
-		c.forStmt(s)
-	case *ast.ForIn:
-		c.forIn(s)
-	case *ast.DeclStmt:
-		c.localDecl(s.Decl)
 	}
 }
 
@@ -83,18 +94,22 @@ func (c *checker) assign(s *ast.Assign) {
 		t = types.Invalid
 	}
 	c.namedBounds(s.Lhs)
-	if t == types.Invalid {
+	switch {
+	case t == types.Invalid:
 		s.Rhs = c.value(s.Rhs, nil)
-		return
-	}
-	if s.Op == ast.OpNone {
+	case s.Op == ast.OpNone:
 		s.Rhs = c.value(s.Rhs, t)
 		s.Rhs = c.convert(s.Rhs, t, "what is assigned")
 		if d, ok := s.Rhs.(*ast.DontCare); ok {
 			c.errorf(d.P, "_ is no value")
 		}
-		return
+	default:
+		c.compound(s, t)
 	}
+}
+
+// compound is an assignment with an operator to a variable of type t.
+func (c *checker) compound(s *ast.Assign, t types.Type) {
 	s.Rhs = c.value(s.Rhs, nil)
 	if s.Rhs.Type() == types.Invalid {
 		return
@@ -105,21 +120,24 @@ func (c *checker) assign(s *ast.Assign) {
 	}
 	s.Rhs = c.number(s.Rhs)
 	if s.Op == ast.OpShl || s.Op == ast.OpShr {
-		switch s.Rhs.Type().(type) {
-		case *types.Bit:
-			return
-		case *types.Basic:
-			if v := s.Rhs.Const(); isInt(v) && v.Int.Sign() >= 0 {
-				return
-			}
+		if !isAmount(s.Rhs) {
+			c.errorf(s.Rhs.Pos(), "a shift's amount is an unsigned number, not of type %s", s.Rhs.Type())
 		}
-		c.errorf(s.Rhs.Pos(), "a shift's amount is an unsigned number, not of type %s", s.Rhs.Type())
 		return
 	}
 	s.Rhs = c.convert(s.Rhs, t, "the operand")
 	if c.elaborate && (s.Op == ast.OpDiv || s.Op == ast.OpMod) && !powerOfTwo(s.Rhs.Const()) && s.Rhs.Type() != types.Invalid {
 		c.errorf(s.P, "%s= is by a constant power of two only", s.Op)
 	}
+}
+
+// isAmount says whether an expression may be a shift's amount: unsigned, or an int that is known.
+func isAmount(e ast.Expr) bool {
+	if _, ok := e.Type().(*types.Bit); ok {
+		return true
+	}
+	v := e.Const()
+	return e.Type() == types.Integer && isInt(v) && v.Int.Sign() >= 0
 }
 
 // namedBounds refuses constants' names as bounds of a slice that is assigned to: p4c does not look them up there.
@@ -168,9 +186,6 @@ func (c *checker) switchStmt(s *ast.Switch) {
 		c.errorf(s.P, "switch has no place in a parser's state: use select")
 		return
 	}
-	if c.ctx.kind != ctxApply {
-		c.errorf(s.P, "switch has no place in %s: use if", c.place())
-	}
 	s.X = c.expr(s.X, nil)
 	t := s.X.Type()
 	if m, ok := s.X.(*ast.Member); ok && m.Sel == ast.SelAction {
@@ -178,22 +193,8 @@ func (c *checker) switchStmt(s *ast.Switch) {
 			s.Table = call.Table
 		}
 	}
-	if t == types.Integer {
-		c.errorf(s.X.Pos(), "switch wants a value of known width: cast it")
+	if s.Table == nil && !c.switchable(s.X) {
 		t = types.Invalid
-	}
-	if s.Table == nil && t != types.Invalid {
-		switch u := types.Underlying(t).(type) {
-		case *types.Bit, *types.Int, *types.Enum, *types.Error:
-		case *types.Basic:
-			if u != types.Bool {
-				c.errorf(s.X.Pos(), "switch over a %s: it wants a number, an enum, an error or action_run", t)
-				t = types.Invalid
-			}
-		default:
-			c.errorf(s.X.Pos(), "switch over a %s: it wants a number, an enum, an error or action_run", t)
-			t = types.Invalid
-		}
 	}
 	seen := map[string]ast.Pos{}
 	for i, k := range s.Cases {
@@ -205,13 +206,7 @@ func (c *checker) switchStmt(s *ast.Switch) {
 		case s.Table != nil:
 			c.actionLabel(s, k)
 		default:
-			k.Label = c.value(k.Label, t)
-			if t != types.Invalid {
-				k.Label = c.convert(k.Label, t, "the label")
-			}
-			if k.Label.Type() != types.Invalid && !known(k.Label) {
-				c.errorf(k.P, "a label must be known when the program is compiled")
-			}
+			c.valueLabel(k, t)
 		}
 		name := labelText(k)
 		if old, ok := seen[name]; ok && name != "" {
@@ -220,9 +215,37 @@ func (c *checker) switchStmt(s *ast.Switch) {
 		seen[name] = k.P
 		if k.Body != nil {
 			c.block(k.Body)
-		} else if i == len(s.Cases)-1 {
-			continue
 		}
+	}
+}
+
+// switchable says whether there is a switch over values of the type of x; if there is none, that is reported.
+func (c *checker) switchable(x ast.Expr) bool {
+	t := x.Type()
+	switch u := types.Underlying(t).(type) {
+	case *types.Bit, *types.Int, *types.Enum, *types.Error:
+		return true
+	case *types.Basic:
+		switch u {
+		case types.Bool, types.Invalid:
+			return u == types.Bool
+		case types.Integer:
+			c.errorf(x.Pos(), "switch wants a value of known width: cast it")
+			return false
+		}
+	}
+	c.errorf(x.Pos(), "switch over a %s: it wants a number, an enum, an error or action_run", t)
+	return false
+}
+
+// valueLabel checks a label of a switch over values of type t.
+func (c *checker) valueLabel(k *ast.SwitchCase, t types.Type) {
+	k.Label = c.value(k.Label, t)
+	if t != types.Invalid {
+		k.Label = c.convert(k.Label, t, "the label")
+	}
+	if k.Label.Type() != types.Invalid && !known(k.Label) {
+		c.errorf(k.P, "a label must be known when the program is compiled")
 	}
 }
 
@@ -235,8 +258,11 @@ func labelText(k *ast.SwitchCase) string {
 	}
 	if k.Label != nil {
 		if v := k.Label.Const(); v != nil {
-			if v.Kind == ast.IntValue {
+			switch v.Kind {
+			case ast.IntValue:
 				return v.Int.String()
+			case ast.BoolValue:
+				return strconv.FormatBool(v.Bool)
 			}
 			return v.Member
 		}
@@ -293,11 +319,10 @@ func (c *checker) forIn(s *ast.ForIn) {
 	switch x := s.X.(type) {
 	case *ast.Range:
 		s.X = c.expr(x, t)
-		if st, ok := s.X.Type().(*types.Set); ok && t != types.Invalid {
+		if _, ok := s.X.Type().(*types.Set); ok && t != types.Invalid {
 			x.Lo = c.convert(x.Lo, t, "the range's begin")
 			x.Hi = c.convert(x.Hi, t, "the range's end")
 			x.T = &types.Set{Elem: t}
-			_ = st
 		}
 	case *ast.List:
 		for i, e := range x.Elems {
@@ -310,27 +335,32 @@ func (c *checker) forIn(s *ast.ForIn) {
 		x.T = c.intern(tt)
 	default:
 		s.X = c.value(s.X, nil)
-		switch xt := types.Underlying(s.X.Type()).(type) {
-		case *types.Stack:
-			if t != types.Invalid && !same(xt.Elem, t) {
-				c.errorf(s.X.Pos(), "the stack's elements are of type %s, not %s", xt.Elem, t)
-			}
-		case *types.List:
-			if t != types.Invalid && !same(xt.Elem, t) {
-				c.errorf(s.X.Pos(), "the list's elements are of type %s, not %s", xt.Elem, t)
-			}
-		case *types.Basic:
-			if xt != types.Invalid {
-				c.errorf(s.X.Pos(), "for ... in wants a range, a list or a stack, not a %s", s.X.Type())
-			}
-		default:
-			c.errorf(s.X.Pos(), "for ... in wants a range, a list or a stack, not a %s", s.X.Type())
-		}
+		c.collection(s.X, t)
 	}
 	c.declare(s.Var)
 	c.ctx.loops++
 	c.inner(s.Body)
 	c.ctx.loops--
+}
+
+// collection demands a stack or a list, with elements of type t.
+func (c *checker) collection(x ast.Expr, t types.Type) {
+	var what string
+	var elem types.Type
+	switch xt := types.Underlying(x.Type()).(type) {
+	case *types.Stack:
+		what, elem = "stack", xt.Elem
+	case *types.List:
+		what, elem = "list", xt.Elem
+	default:
+		if xt != types.Invalid {
+			c.errorf(x.Pos(), "for ... in wants a range, a list or a stack, not a %s", x.Type())
+		}
+		return
+	}
+	if t != types.Invalid && !same(elem, t) {
+		c.errorf(x.Pos(), "the %s's elements are of type %s, not %s", what, elem, t)
+	}
 }
 
 // returns says whether every way through a statement ends in return or exit.

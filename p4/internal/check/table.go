@@ -35,23 +35,32 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 	}
 	c.defaultAction(d)
 	c.priorities(d)
-	if len(d.Keys) == 0 && len(d.Entries) > 0 {
-		c.errorf(d.Entries[0].P, "the table %s has entries and no key: remove them, or give it a key", d.Name)
-	} else {
-		for _, e := range d.Entries {
-			c.entry(d, e, kts)
-		}
-	}
+	c.entries(d, kts)
 	for _, p := range d.Props {
-		p.X = c.expr(p.X, nil)
-		if p.Name == "size" && p.X.Type() != types.Invalid {
-			if v := p.X.Const(); !types.IsInteger(p.X.Type()) || !known(p.X) || isInt(v) && v.Int.Sign() < 0 {
-				c.errorf(p.X.Pos(), "the size of table %s is a number of 0 or more that is known when the program is compiled", d.Name)
-			}
-		}
+		c.property(d, p)
 	}
 	c.computedPriorities(d)
 	c.declare(d)
+}
+
+func (c *checker) entries(d *ast.TableDecl, keys []types.Type) {
+	if len(d.Keys) == 0 && len(d.Entries) > 0 {
+		c.errorf(d.Entries[0].P, "the table %s has entries and no key: remove them, or give it a key", d.Name)
+		return
+	}
+	for _, e := range d.Entries {
+		c.entry(d, e, keys)
+	}
+}
+
+func (c *checker) property(d *ast.TableDecl, p *ast.Property) {
+	p.X = c.expr(p.X, nil)
+	if p.Name != "size" || p.X.Type() == types.Invalid {
+		return
+	}
+	if v := p.X.Const(); !types.IsInteger(p.X.Type()) || !known(p.X) || isInt(v) && v.Int.Sign() < 0 {
+		c.errorf(p.X.Pos(), "the size of table %s is a number of 0 or more that is known when the program is compiled", d.Name)
+	}
 }
 
 // priorities checks which entries may have a priority (specification, 14.2.1.4).
@@ -341,47 +350,59 @@ func (c *checker) entryKey(k *ast.Key, x ast.Expr) {
 	if x.Type() == types.Invalid {
 		return
 	}
-	var ok bool
-	var want string
-	switch x.(type) {
-	case *ast.DontCare:
-		ok, want = k.MatchKind != "exact", "a value"
-	case *ast.Mask:
-		ok, want = k.MatchKind != "exact" && k.MatchKind != "range" && k.MatchKind != "optional", "a value"
-		if k.MatchKind == "range" {
-			want = "a value or a .. b"
-		}
-	case *ast.Range:
-		ok, want = k.MatchKind == "range" || !c.standardKind(k.MatchKind), "a value"
-		if k.MatchKind == "ternary" || k.MatchKind == "lpm" {
-			want = "a value or a &&& mask"
-		}
-	default:
-		if !known(x) {
-			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
-		}
-		return
-	}
-	if !ok {
+	if want := c.keyWants(k, x); want != "" {
 		c.errorf(x.Pos(), "the key %s is matched %s: the entry gives %s for it", k.Name, k.MatchKind, want)
 		return
 	}
-	if m, isMask := x.(*ast.Mask); isMask && k.MatchKind == "lpm" {
-		c.prefixMask(m)
-	}
 	switch x := x.(type) {
+	case *ast.DontCare:
 	case *ast.Mask:
-		if !known(x.X) || !known(x.Y) {
-			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
+		if k.MatchKind == "lpm" {
+			c.prefixMask(x)
 		}
+		c.knownKeys(x, x.X, x.Y)
 	case *ast.Range:
-		if !known(x.Lo) || !known(x.Hi) {
-			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
-		}
+		c.knownKeys(x, x.Lo, x.Hi)
 		if lo, hi := x.Lo.Const(), x.Hi.Const(); isInt(lo) && isInt(hi) && lo.Int.Cmp(hi.Int) > 0 {
 			c.errorf(x.Pos(), "the range begins behind its end")
 		}
+	default:
+		c.knownKeys(x, x)
 	}
+}
+
+func (c *checker) knownKeys(of ast.Expr, parts ...ast.Expr) {
+	for _, p := range parts {
+		if !known(p) {
+			c.errorf(of.Pos(), "an entry's keys must be known when the program is compiled")
+			return
+		}
+	}
+}
+
+// keyWants is what an entry gives for a key that is not matched by such a set as x; "" if it is.
+func (c *checker) keyWants(k *ast.Key, x ast.Expr) string {
+	switch x.(type) {
+	case *ast.DontCare:
+		if k.MatchKind == "exact" {
+			return "a value"
+		}
+	case *ast.Mask:
+		switch k.MatchKind {
+		case "exact", "optional":
+			return "a value"
+		case "range":
+			return "a value or a .. b"
+		}
+	case *ast.Range:
+		switch {
+		case k.MatchKind == "ternary" || k.MatchKind == "lpm":
+			return "a value or a &&& mask"
+		case k.MatchKind != "range" && c.standardKind(k.MatchKind):
+			return "a value"
+		}
+	}
+	return ""
 }
 
 func (c *checker) standardKind(k string) bool {

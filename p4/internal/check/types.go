@@ -22,58 +22,17 @@ func (c *checker) typ(t ast.TypeExpr) types.Type {
 func (c *checker) resolve(t ast.TypeExpr) types.Type {
 	switch t := t.(type) {
 	case *ast.BaseType:
-		switch t.Name {
-		case "bool":
-			return types.Bool
-		case "int":
-			return types.Integer
-		case "string":
-			return types.String
-		case "void":
-			return types.Void
-		case "error":
-			return c.errType
-		case "match_kind":
-			return types.MatchKind
-		}
-		return types.DontCare
+		return c.baseType(t.Name)
 	case *ast.SizedType:
 		return c.sizedType(t)
 	case *ast.NamedType:
 		return c.named(t, nil, false)
 	case *ast.AppliedType:
-		args := make([]types.Type, len(t.Args))
-		for i, a := range t.Args {
-			args[i] = c.typ(a)
-			if args[i] == types.Invalid {
-				return types.Invalid
-			}
-			if args[i] == types.Void {
-				c.errorf(a.Pos(), "void is no type argument")
-				return types.Invalid
-			}
-		}
-		return c.named(t.Base, args, true)
+		return c.appliedType(t)
 	case *ast.StackType:
 		return c.stackType(t)
 	case *ast.TupleType:
-		r := &types.Tuple{}
-		for _, a := range t.Elems {
-			e := c.typ(a)
-			if e == types.Invalid {
-				return e
-			}
-			if e == types.MatchKind {
-				c.errorf(a.Pos(), "not supported: a tuple with an element of type match_kind")
-				return types.Invalid
-			}
-			if !c.holds(e) {
-				c.errorf(a.Pos(), "a tuple has no elements of type %s", e)
-				return types.Invalid
-			}
-			r.Elems = append(r.Elems, e)
-		}
-		return c.intern(r)
+		return c.tupleType(t)
 	case *ast.ListType:
 		e := c.typ(t.Elem)
 		if e == types.Invalid {
@@ -82,6 +41,59 @@ func (c *checker) resolve(t ast.TypeExpr) types.Type {
 		return c.intern(&types.List{Elem: e})
 	}
 	return types.Invalid
+}
+
+func (c *checker) baseType(name string) types.Type {
+	switch name {
+	case "bool":
+		return types.Bool
+	case "int":
+		return types.Integer
+	case "string":
+		return types.String
+	case "void":
+		return types.Void
+	case "error":
+		return c.errType
+	case "match_kind":
+		return types.MatchKind
+	}
+	return types.DontCare
+}
+
+// appliedType is S<...>.
+func (c *checker) appliedType(t *ast.AppliedType) types.Type {
+	args := make([]types.Type, len(t.Args))
+	for i, a := range t.Args {
+		args[i] = c.typ(a)
+		if args[i] == types.Invalid {
+			return types.Invalid
+		}
+		if args[i] == types.Void {
+			c.errorf(a.Pos(), "void is no type argument")
+			return types.Invalid
+		}
+	}
+	return c.named(t.Base, args, true)
+}
+
+func (c *checker) tupleType(t *ast.TupleType) types.Type {
+	r := &types.Tuple{}
+	for _, a := range t.Elems {
+		e := c.typ(a)
+		switch {
+		case e == types.Invalid:
+			return e
+		case e == types.MatchKind:
+			c.errorf(a.Pos(), "not supported: a tuple with an element of type match_kind")
+			return types.Invalid
+		case !c.holds(e):
+			c.errorf(a.Pos(), "a tuple has no elements of type %s", e)
+			return types.Invalid
+		}
+		r.Elems = append(r.Elems, e)
+	}
+	return c.intern(r)
 }
 
 // sizedType is bit<N>, int<N> or varbit<N>.
@@ -218,22 +230,21 @@ func (c *checker) named(t *ast.NamedType, args []types.Type, applied bool) types
 		return types.Invalid
 	}
 	d := ds[0]
-	if applied {
-		if n := typeParamCount(d); n != len(args) {
-			c.errorf(t.P, "%s takes %d type arguments, not %d", t.Name, n, len(args))
-			return types.Invalid
-		}
+	n := typeParamCount(d)
+	if applied && n != len(args) {
+		c.errorf(t.P, "%s takes %d type arguments, not %d", t.Name, n, len(args))
+		return types.Invalid
+	}
+	if n > 0 && !applied && !isFunction(d) {
+		c.errorf(t.P, "%s needs its type arguments: write %s<...>", t.Name, t.Name)
+		return types.Invalid
 	}
 	switch d := d.(type) {
 	case *ast.TypeParam:
 		return d.T
 	case *ast.StructDecl:
-		if len(d.TypeParams) == 0 {
+		if n == 0 {
 			return d.T
-		}
-		if !applied {
-			c.errorf(t.P, "%s needs its type arguments: write %s<...>", t.Name, t.Name)
-			return types.Invalid
 		}
 		if slices.Contains(args, types.Type(types.DontCare)) {
 			c.errorf(t.P, "_ is no type argument of %s: only objects leave one open", t.Name)
@@ -245,31 +256,33 @@ func (c *checker) named(t *ast.NamedType, args []types.Type, applied bool) types
 	case *ast.TypedefDecl:
 		return d.T
 	case *ast.ExternDecl:
-		if len(d.TypeParams) > 0 && !applied {
-			c.errorf(t.P, "%s needs its type arguments: write %s<...>", t.Name, t.Name)
-			return types.Invalid
-		}
 		return c.intern(&types.Extern{Name: d.Name, TypeArgs: args})
 	case *ast.ParserDecl, *ast.ControlDecl, *ast.PackageDecl:
-		ct := c.callable(d)
-		if ct == nil {
-			return types.Invalid
-		}
-		if n := typeParamCount(d); n > 0 {
-			if !applied {
-				c.errorf(t.P, "%s needs its type arguments: write %s<...>", t.Name, t.Name)
-				return types.Invalid
-			}
-			m := subst{}
-			for i, p := range typeParams(d) {
-				m[p.T.(*types.Var)] = args[i]
-			}
-			return c.substitute(ct, m)
-		}
-		return ct
+		return c.appliedCallable(d, args)
 	}
 	c.errorf(t.P, "%s is no type", t.Name)
 	return types.Invalid
+}
+
+func isFunction(d ast.Decl) bool {
+	_, ok := d.(*ast.FunctionDecl)
+	return ok
+}
+
+// appliedCallable is the type of a parser, control or package with its type arguments.
+func (c *checker) appliedCallable(d ast.Decl, args []types.Type) types.Type {
+	ct := c.callable(d)
+	if ct == nil {
+		return types.Invalid
+	}
+	if len(args) == 0 {
+		return ct
+	}
+	m := subst{}
+	for i, p := range typeParams(d) {
+		m[p.T.(*types.Var)] = args[i]
+	}
+	return c.substitute(ct, m)
 }
 
 func typeParams(d ast.Decl) []*ast.TypeParam {

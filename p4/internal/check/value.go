@@ -48,26 +48,27 @@ func equalValues(a, b *ast.Value) (eq, ok bool) {
 		return a.String == b.String, true
 	case ast.EnumValue, ast.ErrorValue, ast.MatchValue:
 		return a.Member == b.Member, true
-	case ast.ListValue, ast.HeaderValue:
-		if a.Kind == ast.HeaderValue {
-			if a.Valid != b.Valid {
-				return false, true
-			}
-			if !a.Valid {
-				return true, true
-			}
+	case ast.HeaderValue:
+		if a.Valid != b.Valid || !a.Valid {
+			return a.Valid == b.Valid, true
 		}
-		if len(a.Elems) != len(b.Elems) {
-			return false, false
-		}
-		for i := range a.Elems {
-			if e, ok := equalValues(a.Elems[i], b.Elems[i]); !e || !ok {
-				return e, ok
-			}
-		}
-		return true, true
+		return equalElems(a, b)
+	case ast.ListValue:
+		return equalElems(a, b)
 	}
 	return false, false
+}
+
+func equalElems(a, b *ast.Value) (eq, ok bool) {
+	if len(a.Elems) != len(b.Elems) {
+		return false, false
+	}
+	for i := range a.Elems {
+		if e, ok := equalValues(a.Elems[i], b.Elems[i]); !e || !ok {
+			return e, ok
+		}
+	}
+	return true, true
 }
 
 // zero is the default value of a type, nil if it has none that is a constant.
@@ -85,7 +86,7 @@ func (c *checker) zero(t types.Type) *ast.Value {
 			return &ast.Value{Kind: ast.StringValue}
 		}
 	case *types.Error:
-		return &ast.Value{Kind: ast.ErrorValue, Member: "NoError"}
+		return &ast.Value{Kind: ast.ErrorValue, Member: noError}
 	case *types.Enum:
 		if t.Underlying != nil {
 			return smallVal(0)
@@ -94,33 +95,28 @@ func (c *checker) zero(t types.Type) *ast.Value {
 			return &ast.Value{Kind: ast.EnumValue, Member: t.Members[0]}
 		}
 	case *types.Struct:
-		v := &ast.Value{Kind: ast.ListValue}
-		switch t.Kind {
-		case types.Header:
-			v.Kind = ast.HeaderValue
-		case types.Union:
+		if t.Kind == types.Union {
 			return nil
 		}
-		for _, f := range t.Fields {
-			e := c.zero(f.Type)
-			if e == nil {
-				return nil
-			}
-			v.Elems = append(v.Elems, e)
-		}
-		return v
+		elems, _ := elemTypes(t)
+		return c.zeros(kindOf(t), elems)
 	case *types.Tuple:
-		v := &ast.Value{Kind: ast.ListValue}
-		for _, f := range t.Elems {
-			e := c.zero(f)
-			if e == nil {
-				return nil
-			}
-			v.Elems = append(v.Elems, e)
-		}
-		return v
+		return c.zeros(ast.ListValue, t.Elems)
 	}
 	return nil
+}
+
+// zeros are the default values of a struct's or tuple's elements; nil if one has none. A header is invalid.
+func (c *checker) zeros(k ast.ValueKind, elems []types.Type) *ast.Value {
+	v := &ast.Value{Kind: k}
+	for _, t := range elems {
+		e := c.zero(t)
+		if e == nil {
+			return nil
+		}
+		v.Elems = append(v.Elems, e)
+	}
+	return v
 }
 
 // castValue converts a constant; nil if it cannot.
@@ -151,61 +147,80 @@ func (c *checker) binaryValue(p ast.Pos, op ast.Op, x, y *ast.Value, xt, yt, t t
 	}
 	switch op {
 	case ast.OpEQ, ast.OpNE:
-		eq, ok := equalValues(x, y)
-		if !ok {
-			return nil
+		return equated(op, x, y)
+	case ast.OpConcat:
+		if x.Kind == ast.StringValue && y.Kind == ast.StringValue {
+			return c.joined(p, x, y)
 		}
-		return boolVal(eq == (op == ast.OpEQ))
-	case ast.OpLAnd:
-		return boolVal(x.Bool && y.Bool)
-	case ast.OpLOr:
-		return boolVal(x.Bool || y.Bool)
-	}
-	if x.Kind == ast.StringValue && y.Kind == ast.StringValue && op == ast.OpConcat {
-		if len(x.String)+len(y.String) > 1<<20 {
-			c.errorf(p, "not supported: a string of more than 1 MiB")
-			return nil
-		}
-		return &ast.Value{Kind: ast.StringValue, String: x.String + y.String}
 	}
 	if !isInt(x) || !isInt(y) {
 		return nil
 	}
-	a, b := x.Int, y.Int
-	switch op {
-	case ast.OpLT:
-		return boolVal(a.Cmp(b) < 0)
-	case ast.OpLE:
-		return boolVal(a.Cmp(b) <= 0)
-	case ast.OpGT:
-		return boolVal(a.Cmp(b) > 0)
-	case ast.OpGE:
-		return boolVal(a.Cmp(b) >= 0)
+	if less := ordered(op, x.Int.Cmp(y.Int)); less != nil {
+		return less
 	}
 	var r *big.Int
 	switch op {
 	case ast.OpDiv, ast.OpMod:
-		r = c.quotient(p, op, a, b, t)
+		r = c.quotient(p, op, x.Int, y.Int, t)
 	case ast.OpShl, ast.OpShr:
-		r = c.shifted(p, op, a, b, t)
+		r = c.shifted(p, op, x.Int, y.Int, t)
 	case ast.OpConcat:
-		wy, ok := types.Width(yt)
-		wx, okx := types.Width(xt)
-		if !ok || !okx {
-			return nil
-		}
-		r = new(big.Int).And(a, mask(wx))
-		r.Or(r.Lsh(r, uint(wy)), new(big.Int).And(b, mask(wy)))
+		r = concatenated(x.Int, y.Int, xt, yt)
 	default:
-		r = arith(op, a, b, t)
+		r = arith(op, x.Int, y.Int, t)
 	}
-	if r == nil {
+	switch {
+	case r == nil:
 		return nil
-	}
-	if r.BitLen() > maxIntBits {
+	case r.BitLen() > maxIntBits:
 		return c.tooLarge(p)
 	}
 	return intVal(wrap(r, t))
+}
+
+// equated is x == y or x != y; nil if that is not known.
+func equated(op ast.Op, x, y *ast.Value) *ast.Value {
+	eq, ok := equalValues(x, y)
+	if !ok {
+		return nil
+	}
+	return boolVal(eq == (op == ast.OpEQ))
+}
+
+// joined is x ++ y of strings.
+func (c *checker) joined(p ast.Pos, x, y *ast.Value) *ast.Value {
+	if len(x.String)+len(y.String) > 1<<20 {
+		c.errorf(p, "not supported: a string of more than 1 MiB")
+		return nil
+	}
+	return &ast.Value{Kind: ast.StringValue, String: x.String + y.String}
+}
+
+// ordered is x op y for an op that compares, where order is that of x and y; nil for another.
+func ordered(op ast.Op, order int) *ast.Value {
+	switch op {
+	case ast.OpLT:
+		return boolVal(order < 0)
+	case ast.OpLE:
+		return boolVal(order <= 0)
+	case ast.OpGT:
+		return boolVal(order > 0)
+	case ast.OpGE:
+		return boolVal(order >= 0)
+	}
+	return nil
+}
+
+// concatenated is x ++ y of numbers; nil if a width is not known.
+func concatenated(x, y *big.Int, xt, yt types.Type) *big.Int {
+	wx, okx := types.Width(xt)
+	wy, oky := types.Width(yt)
+	if !okx || !oky {
+		return nil
+	}
+	r := new(big.Int).And(x, mask(wx))
+	return r.Or(r.Lsh(r, uint(wy)), new(big.Int).And(y, mask(wy)))
 }
 
 // arith is x op y where every result is a number; nil for other operators.
@@ -237,8 +252,6 @@ func (c *checker) quotient(p ast.Pos, op ast.Op, x, y *big.Int, t types.Type) *b
 	switch {
 	case y.Sign() == 0:
 		c.errorf(p, "division by zero")
-	case t == types.Integer && (x.Sign() < 0 || y.Sign() < 0):
-		c.errorf(p, "%s of a negative number: the specification defines it for none", op)
 	case op == ast.OpDiv:
 		return new(big.Int).Quo(x, y)
 	default:

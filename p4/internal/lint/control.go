@@ -174,7 +174,8 @@ func (w *walker) value(e ast.Expr, low int) value {
 		}
 		return w.field(e)
 	case *ast.Member:
-		if e.Sel == ast.SelHit || e.Sel == ast.SelMiss || e.Sel == ast.SelAction {
+		switch e.Sel {
+		case ast.SelHit, ast.SelMiss, ast.SelAction:
 			return w.value(e.X, 0)
 		}
 		return w.field(e)
@@ -183,10 +184,7 @@ func (w *walker) value(e ast.Expr, low int) value {
 	case *ast.Slice:
 		return w.value(e.X, e.HiN+1)
 	case *ast.Cast:
-		if n, ok := types.Width(e.T); ok && (low == 0 || n < low) {
-			low = n
-		}
-		return w.value(e.X, low)
+		return w.value(e.X, narrowed(low, e.T))
 	case *ast.Unary:
 		if e.Op == ast.OpNot {
 			return w.value(e.X, 0)
@@ -198,6 +196,14 @@ func (w *walker) value(e ast.Expr, low int) value {
 		return w.callValue(e)
 	}
 	return value{opaque: true}
+}
+
+// narrowed is how many of the low bits of a cast's result are used, of which those behind its low ones are not.
+func narrowed(low int, t types.Type) int {
+	if n, ok := types.Width(t); ok && (low == 0 || n < low) {
+		return n
+	}
+	return low
 }
 
 func (w *walker) binary(e *ast.Binary, low int) value {

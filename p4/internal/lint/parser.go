@@ -108,22 +108,28 @@ func (g *graph) call(s *ast.StateDecl, c *ast.Call) {
 	case "extract":
 		bits, _ := types.Width(arg.Type())
 		g.bytes[s] += bits / 8
-		switch x := arg.(type) {
-		case *ast.Member:
-			if x.Sel == ast.SelNext {
-				if st, ok := x.X.Type().(*types.Stack); ok && (g.turns[s] == 0 || st.Size < g.turns[s]) {
-					g.turns[s] = st.Size
-				}
-				g.nexts[s] = append(g.nexts[s], next{pathOf(x.X), x.Pos(), -1})
-			}
-		case *ast.Index:
-			if v := x.I.Const(); v != nil && v.Int.IsInt64() {
-				g.nexts[s] = append(g.nexts[s], next{pathOf(x.X), x.Pos(), int(v.Int.Int64())})
-			}
-		}
+		g.extract(s, arg)
 	case "advance":
 		if v := arg.Const(); v != nil && v.Int.IsInt64() {
 			g.bytes[s] += int(v.Int.Int64() / 8)
+		}
+	}
+}
+
+// extract notes the element of a stack that is read: the next one, or that of an index.
+func (g *graph) extract(s *ast.StateDecl, arg ast.Expr) {
+	switch x := arg.(type) {
+	case *ast.Member:
+		if x.Sel != ast.SelNext {
+			return
+		}
+		if st, ok := x.X.Type().(*types.Stack); ok && (g.turns[s] == 0 || st.Size < g.turns[s]) {
+			g.turns[s] = st.Size
+		}
+		g.nexts[s] = append(g.nexts[s], next{pathOf(x.X), x.Pos(), -1})
+	case *ast.Index:
+		if v := x.I.Const(); v != nil && v.Int.IsInt64() {
+			g.nexts[s] = append(g.nexts[s], next{pathOf(x.X), x.Pos(), int(v.Int.Int64())})
 		}
 	}
 }
@@ -184,57 +190,68 @@ func (g *graph) ambiguous() []several {
 	}
 	var found []several
 	for stack := range stacks {
-		// The lowest and the highest next element when a state begins.
-		type span struct{ low, high int }
-		at := map[*ast.StateDecl]span{}
-		var visit func(s *ast.StateDecl, low, high int)
-		visit = func(s *ast.StateDecl, low, high int) {
-			if g.loops[s] {
-				return
-			}
-			if have, ok := at[s]; ok {
-				if have.low <= low && have.high >= high {
-					return
-				}
-				low, high = min(low, have.low), max(high, have.high)
-			}
-			at[s] = span{low, high}
-			for _, n := range g.nexts[s] {
-				switch {
-				case n.stack != stack:
-				case n.index >= 0:
-					low, high = n.index+1, n.index+1
-				default:
-					low, high = low+1, high+1
-				}
-			}
-			for _, t := range g.after[s] {
-				visit(t, low, high)
-			}
-		}
+		at := g.spans(stack)
 		for _, s := range g.p.States {
-			if s.Name == "start" {
-				visit(s, 0, 0)
-			}
-		}
-		for _, s := range g.p.States {
-			a, ok := at[s]
-			if !ok {
-				continue
-			}
-			for _, n := range g.nexts[s] {
-				if n.stack != stack {
-					continue
-				}
-				if n.index >= 0 {
-					break // what follows is known
-				}
-				if a.low != a.high {
+			if a, ok := at[s]; ok && a.low != a.high {
+				if n := g.firstNext(s, stack); n != nil {
 					found = append(found, several{s, stack, n.at, a.low, a.high})
-					break
 				}
 			}
 		}
 	}
 	return found
+}
+
+// span is the lowest and the highest next element of a stack.
+type span struct{ low, high int }
+
+// spans are the next elements of a stack with which states begin.
+func (g *graph) spans(stack string) map[*ast.StateDecl]span {
+	at := map[*ast.StateDecl]span{}
+	var visit func(s *ast.StateDecl, low, high int)
+	visit = func(s *ast.StateDecl, low, high int) {
+		if g.loops[s] {
+			return
+		}
+		if have, ok := at[s]; ok {
+			if have.low <= low && have.high >= high {
+				return
+			}
+			low, high = min(low, have.low), max(high, have.high)
+		}
+		at[s] = span{low, high}
+		for _, n := range g.nexts[s] {
+			switch {
+			case n.stack != stack:
+			case n.index >= 0:
+				low, high = n.index+1, n.index+1
+			default:
+				low, high = low+1, high+1
+			}
+		}
+		for _, t := range g.after[s] {
+			visit(t, low, high)
+		}
+	}
+	for _, s := range g.p.States {
+		if s.Name == "start" {
+			visit(s, 0, 0)
+		}
+	}
+	return at
+}
+
+// firstNext is the first extraction of a state to next of a stack; nil if one to an index comes before: what follows is known.
+func (g *graph) firstNext(s *ast.StateDecl, stack string) *next {
+	for i := range g.nexts[s] {
+		n := &g.nexts[s][i]
+		switch {
+		case n.stack != stack:
+		case n.index >= 0:
+			return nil
+		default:
+			return n
+		}
+	}
+	return nil
 }

@@ -38,23 +38,12 @@ func (p *parser) decl() ast.Decl {
 		case "control":
 			return p.controlDecl(as)
 		case "package":
-			p.next()
-			n := p.name("package")
-			p.types[n.text] = true
-			d := &ast.PackageDecl{DeclBase: declBase(n, as), TypeParams: p.typeParams(), Params: p.params(true)}
-			p.expect(";")
-			return d
+			return p.packageDecl(as)
 		case "struct", "header", "header_union", "enum":
 			return p.derived(as)
-		case "error":
+		case "error", "match_kind":
 			if isTok(p.at(1), "{") {
-				p.next()
-				return &ast.ErrorDecl{DeclBase: declBase(t, as), Members: p.members(false)}
-			}
-		case "match_kind":
-			if isTok(p.at(1), "{") {
-				p.next()
-				return &ast.MatchKindDecl{DeclBase: declBase(t, as), Members: p.members(false)}
+				return p.memberDecl(as)
 			}
 		case "typedef", "type":
 			return p.typedef(as)
@@ -68,6 +57,24 @@ func (p *parser) decl() ast.Decl {
 		return p.instantiation(as, ty)
 	}
 	return p.function(as, ty)
+}
+
+func (p *parser) packageDecl(as ast.Annotations) ast.Decl {
+	p.expect("package")
+	n := p.name("package")
+	p.types[n.text] = true
+	d := &ast.PackageDecl{DeclBase: declBase(n, as), TypeParams: p.typeParams(), Params: p.params(true)}
+	p.expect(";")
+	return d
+}
+
+// memberDecl is error { ... } or match_kind { ... }.
+func (p *parser) memberDecl(as ast.Annotations) ast.Decl {
+	t := p.next()
+	if t.text == "error" {
+		return &ast.ErrorDecl{DeclBase: declBase(t, as), Members: p.members(false)}
+	}
+	return &ast.MatchKindDecl{DeclBase: declBase(t, as), Members: p.members(false)}
 }
 
 func (p *parser) constDecl(as ast.Annotations) ast.Decl {
@@ -331,13 +338,14 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 		}
 		p.next()
 		p.expect("=")
-		if seen[pn.text] {
+		e, late := early[pn.text]
+		switch {
+		case seen[pn.text]:
 			fail(pn.pos, "a second %s of table %s: leave one", pn.text, d.Name)
-		}
-		seen[pn.text] = true
-		if e, ok := early[pn.text]; ok {
+		case late:
 			fail(e.pos, "%s of table %s in front of its %s: move it behind", e.text, d.Name, pn.text)
 		}
+		seen[pn.text] = true
 		switch {
 		case pn.text == "key" && p.is("{"):
 			p.keys(d)
@@ -345,22 +353,16 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 			p.actionList(d)
 		case pn.text == "entries" && p.is("{"):
 			d.HasEntries, d.ConstEntries = true, isConst
-			if p.entries(d); len(d.Entries) > 0 && !seen["key"] {
-				early["key"] = pn
+			if p.entries(d); len(d.Entries) > 0 {
+				early["key"] = pn // a key behind it is refused
 			}
 		case pn.text == "default_action":
-			if !d.HasActions {
-				early["actions"] = pn
-			}
+			early["actions"] = pn // actions behind it are refused
 			d.ConstDefault = isConst
 			d.Default = p.actionCall()
 			p.expect(";")
 		default:
-			pr := &ast.Property{DeclBase: declBase(pn, pas), Const: isConst}
-			pr.P = t.pos
-			pr.X = p.expr()
-			p.expect(";")
-			d.Props = append(d.Props, pr)
+			d.Props = append(d.Props, p.property(t.pos, declBase(pn, pas), isConst))
 		}
 	}
 	if e, ok := early["actions"]; ok && !seen["actions"] {
@@ -368,6 +370,15 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 	}
 	p.expect("}")
 	return d
+}
+
+// property reads the value of a table's property of the architecture.
+func (p *parser) property(at ast.Pos, base ast.DeclBase, isConst bool) *ast.Property {
+	pr := &ast.Property{DeclBase: base, Const: isConst}
+	pr.P = at
+	pr.X = p.expr()
+	p.expect(";")
+	return pr
 }
 
 func (p *parser) keys(d *ast.TableDecl) {

@@ -148,28 +148,7 @@ func (p *parser) cast() ast.Expr {
 		if startsBaseType(first) {
 			return true
 		}
-		n := p.peek()
-		switch n.kind {
-		case tInt, tString:
-			return true
-		case tIdent:
-			return true
-		case tPunct:
-			switch n.text {
-			case "!", "~", "{", ".":
-				// (x).f is a member; a name with a leading dot after a cast is not
-				// told from it and needs parentheses.
-				if n.text == "." {
-					return false
-				}
-				return true
-			case "(", "-", "+":
-				return p.isTypeName(ty)
-			case "...":
-				return true
-			}
-		}
-		return false
+		return p.startsOperand(ty)
 	})
 	if !ok {
 		return nil
@@ -177,6 +156,24 @@ func (p *parser) cast() ast.Expr {
 	e := &ast.Cast{To: ty, X: p.unary()}
 	e.P = t.pos
 	return e
+}
+
+// startsOperand says whether the operand of a cast to a named type begins here.
+func (p *parser) startsOperand(ty ast.TypeExpr) bool {
+	n := p.peek()
+	switch n.kind {
+	case tInt, tString, tIdent:
+		return true
+	case tPunct:
+		switch n.text {
+		case "!", "~", "{", "...":
+			return true
+		case "(", "-", "+":
+			return p.isTypeName(ty)
+		}
+	}
+	// (x).f is a member; a name with a leading dot after a cast is not told from it and needs parentheses.
+	return false
 }
 
 func (p *parser) isTypeName(t ast.TypeExpr) bool {

@@ -113,7 +113,6 @@ func (p *parser) try(f func() bool) (ok bool) {
 			if _, is := r.(bailout); !is || p.steps > p.maxSteps {
 				panic(r)
 			}
-			ok = false
 		}
 		if !ok {
 			p.i, p.depth = i, depth

@@ -199,19 +199,7 @@ func (pp *preprocessor) include(rest string, p ast.Pos) {
 		}
 		rest = b.String()
 	}
-	var name string
-	system := false
-	switch {
-	case len(rest) > 1 && rest[0] == '"':
-		if i := strings.IndexByte(rest[1:], '"'); i >= 0 {
-			name = rest[1 : 1+i]
-		}
-	case len(rest) > 1 && rest[0] == '<':
-		system = true
-		if i := strings.IndexByte(rest, '>'); i > 0 {
-			name = rest[1:i]
-		}
-	}
+	name, system := includeName(rest)
 	if name == "" {
 		fail(p, `#include needs "file" or <file>`)
 	}
@@ -224,6 +212,33 @@ func (pp *preprocessor) include(rest string, p ast.Pos) {
 		}
 		dirs = append(dirs, pp.opts.Include...)
 	}
+	if !pp.read(name, dirs) {
+		fail(p, "cannot find %s in %s: name its directory with -I", name, describeDirs(dirs))
+	}
+}
+
+// includeName is the file that #include names, as "file" or, of the system, as <file>; empty if it names none.
+func includeName(s string) (name string, system bool) {
+	if len(s) < 2 {
+		return "", false
+	}
+	switch s[0] {
+	case '"':
+		name, _, ok := strings.Cut(s[1:], "\"")
+		if ok {
+			return name, false
+		}
+	case '<':
+		name, _, ok := strings.Cut(s[1:], ">")
+		if ok {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// read reads a file from the first directory that has it, or the built-in one; false if there is none.
+func (pp *preprocessor) read(name string, dirs []string) bool {
 	if pp.opts.ReadFile != nil {
 		for _, d := range dirs {
 			full := name
@@ -232,17 +247,17 @@ func (pp *preprocessor) include(rest string, p ast.Pos) {
 			}
 			if src, err := pp.opts.ReadFile(full); err == nil {
 				pp.file(full, src)
-				return
+				return true
 			}
 		}
 	}
 	if pp.opts.Builtin != nil {
 		if src, err := pp.opts.Builtin(name); err == nil {
 			pp.file("<"+name+">", src)
-			return
+			return true
 		}
 	}
-	fail(p, "cannot find %s in %s: name its directory with -I", name, describeDirs(dirs))
+	return false
 }
 
 func describeDirs(dirs []string) string {
@@ -304,43 +319,15 @@ func (pp *preprocessor) expand(toks []token, depth int) {
 	}
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
-		if t.kind != tIdent || t.hide {
-			pp.emit(t)
-			continue
-		}
-		if t.text == "__LINE__" {
-			pp.emit(token{kind: tInt, text: strconv.Itoa(t.pos.Line), pos: t.pos, bol: t.bol})
-			continue
-		}
-		if t.text == "__FILE__" {
-			pp.emit(token{kind: tString, text: t.pos.File, pos: t.pos, bol: t.bol})
-			continue
-		}
-		m := pp.macros[t.text]
+		m := pp.macro(&t)
 		if m == nil {
 			pp.emit(t)
 			continue
 		}
-		if m.busy {
-			t.hide = true
+		args, end, ok := pp.macroUse(m, toks, i)
+		if !ok {
 			pp.emit(t)
 			continue
-		}
-		var args [][]token
-		end := i
-		if m.isFunc {
-			var ok bool
-			args, end, ok = macroArgs(toks, i+1)
-			if !ok {
-				pp.emit(t)
-				continue
-			}
-			if len(m.params) == 0 && len(args) == 1 && len(args[0]) == 0 {
-				args = nil
-			}
-			if len(args) != len(m.params) {
-				fail(t.pos, "macro %s takes %d arguments, not %d", m.name, len(m.params), len(args))
-			}
 		}
 		body := pp.substitute(m, args, t)
 		i = end
@@ -359,6 +346,45 @@ func (pp *preprocessor) expand(toks []token, depth int) {
 			i--
 		}
 	}
+}
+
+// macro is the macro that a token names; if there is none, the token becomes what stands there.
+func (pp *preprocessor) macro(t *token) *macro {
+	if t.kind != tIdent || t.hide {
+		return nil
+	}
+	switch t.text {
+	case "__LINE__":
+		*t = token{kind: tInt, text: strconv.Itoa(t.pos.Line), pos: t.pos, bol: t.bol}
+		return nil
+	case "__FILE__":
+		*t = token{kind: tString, text: t.pos.File, pos: t.pos, bol: t.bol}
+		return nil
+	}
+	m := pp.macros[t.text]
+	if m != nil && m.busy {
+		t.hide = true
+		return nil
+	}
+	return m
+}
+
+// macroUse finds the arguments of the macro at toks[i] and the last token of its use; false if it takes arguments and none follow.
+func (pp *preprocessor) macroUse(m *macro, toks []token, i int) (args [][]token, end int, ok bool) {
+	if !m.isFunc {
+		return nil, i, true
+	}
+	args, end, ok = macroArgs(toks, i+1)
+	if !ok {
+		return nil, i, false
+	}
+	if len(m.params) == 0 && len(args) == 1 && len(args[0]) == 0 {
+		args = nil
+	}
+	if len(args) != len(m.params) {
+		fail(toks[i].pos, "macro %s takes %d arguments, not %d", m.name, len(m.params), len(args))
+	}
+	return args, end, true
 }
 
 // awaits says whether a token is the name of a macro that takes arguments.
@@ -638,45 +664,8 @@ func (e *condExpr) unless(skip bool, operand func() int64) int64 {
 }
 
 func (e *condExpr) apply(op string, x, y int64) int64 {
-	b := func(v bool) int64 {
-		if v {
-			return 1
-		}
-		return 0
-	}
-	switch op {
-	case "||":
-		return b(x != 0 || y != 0)
-	case "&&":
-		return b(x != 0 && y != 0)
-	case "|":
-		return x | y
-	case "^":
-		return x ^ y
-	case "&":
-		return x & y
-	case "==":
-		return b(x == y)
-	case "!=":
-		return b(x != y)
-	case "<":
-		return b(x < y)
-	case ">":
-		return b(x > y)
-	case "<=":
-		return b(x <= y)
-	case ">=":
-		return b(x >= y)
-	case "<<":
-		return x << (uint64(y) & 63)
-	case ">>":
-		return x >> (uint64(y) & 63)
-	case "+":
-		return x + y
-	case "-":
-		return x - y
-	case "*":
-		return x * y
+	if f := condOps[op]; f != nil {
+		return f(x, y)
 	}
 	if y == 0 {
 		if !e.skip {
@@ -684,16 +673,41 @@ func (e *condExpr) apply(op string, x, y int64) int64 {
 		}
 		return 0
 	}
-	if y == -1 {
-		if op == "%" {
-			return 0
-		}
-		return -x
+	quotient, rest := -x, int64(0) // by -1
+	if y != -1 {
+		quotient, rest = x/y, x%y
 	}
 	if op == "/" {
-		return x / y
+		return quotient
 	}
-	return x % y
+	return rest
+}
+
+// condOps are the operators of conditions but for / and %.
+var condOps = map[string]func(x, y int64) int64{
+	"||": func(x, y int64) int64 { return truth(x != 0 || y != 0) },
+	"&&": func(x, y int64) int64 { return truth(x != 0 && y != 0) },
+	"|":  func(x, y int64) int64 { return x | y },
+	"^":  func(x, y int64) int64 { return x ^ y },
+	"&":  func(x, y int64) int64 { return x & y },
+	"==": func(x, y int64) int64 { return truth(x == y) },
+	"!=": func(x, y int64) int64 { return truth(x != y) },
+	"<":  func(x, y int64) int64 { return truth(x < y) },
+	">":  func(x, y int64) int64 { return truth(x > y) },
+	"<=": func(x, y int64) int64 { return truth(x <= y) },
+	">=": func(x, y int64) int64 { return truth(x >= y) },
+	"<<": func(x, y int64) int64 { return x << (uint64(y) & 63) },
+	">>": func(x, y int64) int64 { return x >> (uint64(y) & 63) },
+	"+":  func(x, y int64) int64 { return x + y },
+	"-":  func(x, y int64) int64 { return x - y },
+	"*":  func(x, y int64) int64 { return x * y },
+}
+
+func truth(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 func (e *condExpr) unary(depth int) int64 {
@@ -753,7 +767,7 @@ type intValue struct {
 func intLit(t token) (v intValue, err string) {
 	s := t.text
 	if i := strings.IndexAny(s, "ws"); i > 0 && allDigits(s[:i]) {
-		n, e := strconv.Atoi(strings.ReplaceAll(s[:i], "_", ""))
+		n, e := strconv.Atoi(s[:i])
 		if e != nil || n > maxWidth {
 			return v, fmt.Sprintf("the width of %s is beyond %d bits", s, maxWidth)
 		}
@@ -763,19 +777,7 @@ func intLit(t token) (v intValue, err string) {
 			return v, fmt.Sprintf("%s has no bits: a width is 1 or more", t.text)
 		}
 	}
-	base := 10
-	if len(s) > 1 && s[0] == '0' {
-		switch s[1] {
-		case 'x', 'X':
-			base, s = 16, s[2:]
-		case 'o', 'O':
-			base, s = 8, s[2:]
-		case 'b', 'B':
-			base, s = 2, s[2:]
-		case 'd', 'D':
-			base, s = 10, s[2:]
-		}
-	}
+	base, s := baseOf(s)
 	s = strings.ReplaceAll(s, "_", "")
 	if len(s) > 10000 {
 		return v, "an integer of more than 10000 digits"
@@ -788,12 +790,29 @@ func intLit(t token) (v intValue, err string) {
 	return v, ""
 }
 
+// baseOf is the base of a number and its digits.
+func baseOf(s string) (int, string) {
+	if len(s) > 1 && s[0] == '0' {
+		switch s[1] {
+		case 'x', 'X':
+			return 16, s[2:]
+		case 'o', 'O':
+			return 8, s[2:]
+		case 'b', 'B':
+			return 2, s[2:]
+		case 'd', 'D':
+			return 10, s[2:]
+		}
+	}
+	return 10, s
+}
+
 // maxWidth bounds widths of types and literals.
 const maxWidth = 1 << 16
 
 func allDigits(s string) bool {
 	for i := range len(s) {
-		if !isDigit(s[i]) && s[i] != '_' {
+		if !isDigit(s[i]) {
 			return false
 		}
 	}

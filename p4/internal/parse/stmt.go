@@ -39,43 +39,8 @@ func (p *parser) stmt() ast.Stmt {
 		}
 	}
 	if t.kind == tIdent {
-		switch t.text {
-		case "const":
-			return &ast.DeclStmt{At: at, Decl: p.constDecl(as)}
-		case "if":
-			return p.ifStmt()
-		case "switch":
-			return p.switchStmt()
-		case "return":
-			p.next()
-			r := &ast.Return{At: at}
-			if !p.is(";") {
-				r.X = p.expr()
-			}
-			p.expect(";")
-			return r
-		case "exit":
-			p.next()
-			p.expect(";")
-			return &ast.Exit{At: at}
-		case "break":
-			if isTok(p.at(1), ";") {
-				p.next()
-				p.next()
-				return &ast.Break{At: at}
-			}
-		case "continue":
-			if isTok(p.at(1), ";") {
-				p.next()
-				p.next()
-				return &ast.Continue{At: at}
-			}
-		case "for":
-			if isTok(p.at(1), "(") {
-				return p.forStmt(as)
-			}
-		case "transition":
-			fail(t.pos, "transition ends a parser's state: it has no place among statements")
+		if s := p.keywordStmt(t, as); s != nil {
+			return s
 		}
 	}
 	if d := p.localDecl(as); d != nil {
@@ -84,6 +49,48 @@ func (p *parser) stmt() ast.Stmt {
 	s := p.simple()
 	p.expect(";")
 	return s
+}
+
+// keywordStmt is the statement that begins with a keyword, or nil if t is none here.
+func (p *parser) keywordStmt(t token, as ast.Annotations) ast.Stmt {
+	at := ast.At{P: t.pos}
+	switch t.text {
+	case "const":
+		return &ast.DeclStmt{At: at, Decl: p.constDecl(as)}
+	case "if":
+		return p.ifStmt()
+	case "switch":
+		return p.switchStmt()
+	case "return":
+		p.next()
+		r := &ast.Return{At: at}
+		if !p.is(";") {
+			r.X = p.expr()
+		}
+		p.expect(";")
+		return r
+	case "exit":
+		p.next()
+		p.expect(";")
+		return &ast.Exit{At: at}
+	case "break", "continue":
+		if !isTok(p.at(1), ";") {
+			return nil
+		}
+		p.next()
+		p.next()
+		if t.text == "break" {
+			return &ast.Break{At: at}
+		}
+		return &ast.Continue{At: at}
+	case "for":
+		if isTok(p.at(1), "(") {
+			return p.forStmt(as)
+		}
+	case "transition":
+		fail(t.pos, "transition ends a parser's state: it has no place among statements")
+	}
+	return nil
 }
 
 // localDecl reads a variable's declaration or an instantiation, or gives nil if
@@ -100,30 +107,7 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 		if isName(p.peek()) {
 			return true
 		}
-		if !p.is("(") {
-			return false
-		}
-		// T(args) name
-		i := p.i
-		depth := 0
-		for ; i < len(p.toks); i++ {
-			switch x := p.toks[i]; {
-			case isTok(x, "("):
-				depth++
-			case isTok(x, ")"):
-				depth--
-			case isTok(x, ";"), isTok(x, "{") && depth == 0:
-				return false
-			}
-			p.steps++
-			if p.steps > p.maxSteps {
-				return false
-			}
-			if depth == 0 {
-				break
-			}
-		}
-		inst = i+1 < len(p.toks) && isName(p.toks[i+1])
+		inst = p.is("(") && p.namedObject()
 		return inst
 	})
 	if !ok {
@@ -145,6 +129,30 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 	}
 	p.expect(";")
 	return v
+}
+
+// namedObject says whether (args) name follows.
+func (p *parser) namedObject() bool {
+	i := p.i
+	depth := 0
+	for ; i < len(p.toks); i++ {
+		switch x := p.toks[i]; {
+		case isTok(x, "("):
+			depth++
+		case isTok(x, ")"):
+			depth--
+		case isTok(x, ";"), isTok(x, "{") && depth == 0:
+			return false
+		}
+		p.steps++
+		if p.steps > p.maxSteps {
+			return false
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return i+1 < len(p.toks) && isName(p.toks[i+1])
 }
 
 // noArray refuses a size behind a declared name, which p4c takes as an array.

@@ -146,64 +146,74 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // next gives the next token, comments and space left out.
 func (l *lexer) next() token {
-	glued := true
-	for l.off < len(l.src) {
-		if n := l.continuation(); n > 0 {
-			l.skipContinuation(n)
-			glued = false
-			continue
-		}
-		switch c := l.src[l.off]; c {
-		case ' ', '\t', '\r', '\n', '\f', '\v':
-			l.advance(1)
-			glued = false
-			continue
-		case '/':
-			p := l.pos()
-			if ok, closed := l.comment(); !closed {
-				return token{kind: tBad, text: "this comment has no end: close it with */", pos: p}
-			} else if ok {
-				glued = false
-				continue
-			}
-		}
-		break
+	glued, bad := l.space()
+	if bad != nil {
+		return *bad
 	}
 	t := token{pos: l.pos(), bol: l.bol, glued: glued}
 	l.bol = false
 	if l.off >= len(l.src) {
 		return t
 	}
-	c := l.src[l.off]
-	switch {
+	switch c := l.src[l.off]; {
 	case c == '#' && t.bol && !l.inDirective:
 		t.kind = tDirective
 		t.text = l.directive()
-		return t
 	case isLetter(c):
-		n := 1
-		for l.off+n < len(l.src) && (isLetter(l.src[l.off+n]) || isDigit(l.src[l.off+n])) {
-			n++
-		}
-		t.kind, t.text = tIdent, l.src[l.off:l.off+n]
-		l.advance(n)
-		return t
+		t.kind, t.text = tIdent, l.word()
 	case isDigit(c):
-		n := 1
-		for l.off+n < len(l.src) && (isLetter(l.src[l.off+n]) || isDigit(l.src[l.off+n])) {
-			n++
-		}
-		t.kind, t.text = tInt, l.src[l.off:l.off+n]
-		l.advance(n)
-		return t
+		t.kind, t.text = tInt, l.word()
 	case c == '"':
 		return l.str(t)
+	default:
+		t.kind, t.text = tPunct, l.punct()
 	}
+	return t
+}
+
+// space skips space and comments. It says whether there are none; bad is a comment without an end.
+func (l *lexer) space() (glued bool, bad *token) {
+	glued = true
+	for l.off < len(l.src) {
+		if n := l.continuation(); n > 0 {
+			l.skipContinuation(n)
+			glued = false
+			continue
+		}
+		switch l.src[l.off] {
+		case ' ', '\t', '\r', '\n', '\f', '\v':
+			l.advance(1)
+		case '/':
+			p := l.pos()
+			ok, closed := l.comment()
+			if !closed {
+				return false, &token{kind: tBad, text: "this comment has no end: close it with */", pos: p}
+			}
+			if !ok {
+				return glued, nil
+			}
+		default:
+			return glued, nil
+		}
+		glued = false
+	}
+	return glued, nil
+}
+
+// word takes a name or a number.
+func (l *lexer) word() string {
+	n := 1
+	for l.off+n < len(l.src) && (isLetter(l.src[l.off+n]) || isDigit(l.src[l.off+n])) {
+		n++
+	}
+	return l.take(n)
+}
+
+func (l *lexer) punct() string {
 	for _, p := range puncts {
 		if l.has(p) {
-			t.kind, t.text = tPunct, p
 			l.advance(len(p))
-			return t
+			return p
 		}
 	}
 	// Whatever it is, an annotation may hold it; the grammar refuses it elsewhere.
@@ -211,9 +221,13 @@ func (l *lexer) next() token {
 	for l.off+n < len(l.src) && l.src[l.off+n]&0xc0 == 0x80 {
 		n++
 	}
-	t.kind, t.text = tPunct, l.src[l.off:l.off+n]
+	return l.take(n)
+}
+
+func (l *lexer) take(n int) string {
+	s := l.src[l.off : l.off+n]
 	l.advance(n)
-	return t
+	return s
 }
 
 func (l *lexer) str(t token) token {

@@ -18,7 +18,8 @@ import (
 type Type interface {
 	// String gives the type as P4 writes it.
 	String() string
-	isType()
+	// equal says whether another type, which is not this pointer, is the same.
+	equal(Type) bool
 }
 
 // The types without parameters are single values.
@@ -186,23 +187,70 @@ type ApplyResult struct{ Table string }
 // ActionEnum is the type of action_run.
 type ActionEnum struct{ Table string }
 
-func (*Basic) isType()       {}
-func (*Bit) isType()         {}
-func (*Int) isType()         {}
-func (*Varbit) isType()      {}
-func (*Error) isType()       {}
-func (*Struct) isType()      {}
-func (*Stack) isType()       {}
-func (*Tuple) isType()       {}
-func (*List) isType()        {}
-func (*Enum) isType()        {}
-func (*New) isType()         {}
-func (*Var) isType()         {}
-func (*Set) isType()         {}
-func (*Extern) isType()      {}
-func (*Callable) isType()    {}
-func (*ApplyResult) isType() {}
-func (*ActionEnum) isType()  {}
+func (t *Basic) equal(Type) bool    { return false }
+func (t *Var) equal(Type) bool      { return false }
+func (t *Bit) equal(b Type) bool    { return sameAs(t, b) }
+func (t *Int) equal(b Type) bool    { return sameAs(t, b) }
+func (t *Varbit) equal(b Type) bool { return sameAs(t, b) }
+
+func (*Error) equal(b Type) bool {
+	_, ok := b.(*Error)
+	return ok
+}
+
+func (t *Struct) equal(b Type) bool {
+	o, ok := b.(*Struct)
+	return ok && t.Kind == o.Kind && t.Generic == o.Generic && equalAll(t.TypeArgs, o.TypeArgs)
+}
+
+func (t *Stack) equal(b Type) bool {
+	o, ok := b.(*Stack)
+	return ok && t.Size == o.Size && Equal(t.Elem, o.Elem)
+}
+
+func (t *Tuple) equal(b Type) bool {
+	o, ok := b.(*Tuple)
+	return ok && equalAll(t.Elems, o.Elems)
+}
+
+func (t *List) equal(b Type) bool {
+	o, ok := b.(*List)
+	return ok && Equal(t.Elem, o.Elem)
+}
+
+func (t *Enum) equal(b Type) bool {
+	o, ok := b.(*Enum)
+	return ok && t.Name == o.Name
+}
+
+func (t *New) equal(b Type) bool {
+	o, ok := b.(*New)
+	return ok && t.Name == o.Name
+}
+
+func (t *Set) equal(b Type) bool {
+	o, ok := b.(*Set)
+	return ok && Equal(t.Elem, o.Elem)
+}
+
+func (t *Extern) equal(b Type) bool {
+	o, ok := b.(*Extern)
+	return ok && t.Name == o.Name && equalAll(t.TypeArgs, o.TypeArgs)
+}
+
+func (t *Callable) equal(b Type) bool {
+	o, ok := b.(*Callable)
+	return ok && t.Kind == o.Kind && t.Name == o.Name && equalAll(t.TypeArgs, o.TypeArgs)
+}
+
+func (t *ApplyResult) equal(b Type) bool { return sameAs(t, b) }
+func (t *ActionEnum) equal(b Type) bool  { return sameAs(t, b) }
+
+// sameAs compares types whose fields Go compares.
+func sameAs[T comparable](a *T, b Type) bool {
+	o, ok := any(b).(*T)
+	return ok && *a == *o
+}
 
 func (t *Basic) String() string  { return t.Name }
 func (t *Bit) String() string    { return fmt.Sprintf("bit<%d>", t.Width) }
@@ -304,19 +352,7 @@ func Width(t Type) (int, bool) {
 		}
 		return Width(t.Underlying)
 	case *Struct:
-		n := 0
-		for _, f := range t.Fields {
-			w, ok := Width(f.Type)
-			if !ok {
-				return 0, false
-			}
-			if t.Kind == Union {
-				n = max(n, w)
-			} else {
-				n += w
-			}
-		}
-		return n, true
+		return t.width()
 	case *Stack:
 		w, ok := Width(t.Elem)
 		return w * t.Size, ok
@@ -332,6 +368,22 @@ func Width(t Type) (int, bool) {
 		return n, true
 	}
 	return 0, false
+}
+
+func (t *Struct) width() (int, bool) {
+	n := 0
+	for _, f := range t.Fields {
+		w, ok := Width(f.Type)
+		if !ok {
+			return 0, false
+		}
+		if t.Kind == Union {
+			n = max(n, w)
+		} else {
+			n += w
+		}
+	}
+	return n, true
 }
 
 // Flat lists the types of a value's fields in order, those of structs, headers and tuples within it
@@ -359,60 +411,7 @@ func Flat(t Type) []Type {
 // Equal says whether two types are the same type. Struct, enum, extern and new
 // types are so by name (and arguments), the others by structure.
 func Equal(a, b Type) bool {
-	if a == b {
-		return true
-	}
-	switch a := a.(type) {
-	case *Bit:
-		b, ok := b.(*Bit)
-		return ok && a.Width == b.Width
-	case *Int:
-		b, ok := b.(*Int)
-		return ok && a.Width == b.Width
-	case *Varbit:
-		b, ok := b.(*Varbit)
-		return ok && a.Width == b.Width
-	case *Error:
-		_, ok := b.(*Error)
-		return ok
-	case *Struct:
-		b, ok := b.(*Struct)
-		return ok && a.Kind == b.Kind && a.Generic == b.Generic && equalAll(a.TypeArgs, b.TypeArgs)
-	case *Stack:
-		b, ok := b.(*Stack)
-		return ok && a.Size == b.Size && Equal(a.Elem, b.Elem)
-	case *Tuple:
-		b, ok := b.(*Tuple)
-		return ok && equalAll(a.Elems, b.Elems)
-	case *List:
-		b, ok := b.(*List)
-		return ok && Equal(a.Elem, b.Elem)
-	case *Enum:
-		b, ok := b.(*Enum)
-		return ok && a.Name == b.Name
-	case *New:
-		b, ok := b.(*New)
-		return ok && a.Name == b.Name
-	case *Set:
-		b, ok := b.(*Set)
-		return ok && Equal(a.Elem, b.Elem)
-	case *Extern:
-		b, ok := b.(*Extern)
-		return ok && a.Name == b.Name && equalAll(a.TypeArgs, b.TypeArgs)
-	case *ApplyResult:
-		b, ok := b.(*ApplyResult)
-		return ok && a.Table == b.Table
-	case *ActionEnum:
-		b, ok := b.(*ActionEnum)
-		return ok && a.Table == b.Table
-	case *Callable:
-		b, ok := b.(*Callable)
-		if !ok || a.Kind != b.Kind || a.Name != b.Name || !equalAll(a.TypeArgs, b.TypeArgs) {
-			return false
-		}
-		return true
-	}
-	return false
+	return a == b || a != nil && b != nil && a.equal(b)
 }
 
 func equalAll(a, b []Type) bool {
