@@ -1,4 +1,4 @@
-// Pulser's early incast notice (section 3.1, Algorithm 1) in a reserved bit of the
+// Pulser's explicit incast notification (section 3.1, Algorithm 1) in a reserved bit of the
 // BTH, for v1model. docs/telemetry.md says how this reading differs from the listing.
 //
 // The listing averages N gradients, each a quotient. Here the queue's growth over the

@@ -1,4 +1,4 @@
-// Pulser's early incast notice (section 3.1, Algorithm 1) in a reserved bit of the
+// Pulser's explicit incast notification (section 3.1, Algorithm 1) in a reserved bit of the
 // BTH, for Tofino. docs/telemetry.md says how this reading differs from the listing,
 // and ein.p4 what is computed. Nothing can be multiplied here: each action of the
 // table scale stands for ports of one rate, with a threshold of 0.267 times the rate.
