@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -39,26 +40,22 @@ type atomics struct {
 	packetiser  *packetiser
 	buffer      *receiveBuffer
 
-	clock   Clock
-	slots   inflight
+	clock   stage.Clock
+	slots   stage.Inflight
 	locked  []units.Time
 	pending []pendingAtomic
 	idle    []uint32
 	waits   atomicWaits
 	busy    units.Time // of all places together
 	served  uint64
-	watch   func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why stage.Stall)
 }
 
-func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
+func (u *atomics) SetWatch(f func(begin, end units.Time, why stage.Stall)) { u.watch = f }
 
-// account reports where the picoseconds of all places of the unit went.
-func (u *atomics) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range u.slots.until {
-		elapsed += int64(max(now, until))
-	}
-	return Account{Stage: "atomics", Clock: Clock(second), Parallel: u.InFlight, Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
+// Account reports where the picoseconds of all places of the unit went.
+func (u *atomics) Account(now units.Time) stage.Account {
+	return u.slots.Account(now, "atomics", stage.Picoseconds, u.served, int64(u.busy))
 }
 
 // pendingAtomic is an operation between its request and its answer.
@@ -72,7 +69,7 @@ func newAtomics(on *chip) atomics {
 	c := on.cfg.Atomics
 	u := atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock}
 	if c.InFlight > 0 { // else no rule holds for the rest
-		u.slots, u.locked = newInflight(c.InFlight), make([]units.Time, c.Locks)
+		u.slots, u.locked = stage.NewInflight(c.InFlight), make([]units.Time, c.Locks)
 	}
 	return u
 }
@@ -100,15 +97,15 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		}
 		return true, true
 	}
-	slot := u.slots.free(now)
+	slot := u.slots.Free(now)
 	lock := &u.locked[a.VA&uint64(u.Locks-1)]
 	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
 	// An operation that waits for its lock does not keep others out of the unit.
-	u.slots.hold(slot + took)
+	u.slots.Hold(slot + took)
 	u.busy += took
 	u.served++
 	if u.watch != nil {
-		u.watch(slot, slot+took, StallNone)
+		u.watch(slot, slot+took, stage.StallNone)
 	}
 	end := max(slot, *lock) + took
 	u.buffer.hold(end - took) // it waits there

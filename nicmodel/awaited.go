@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -23,7 +24,7 @@ type awaitedElements struct {
 	lines *lineCache // nil as long as all fit
 	used  usedElements
 	// The receive side reads elements itself, and so as many at a time as there can be reads of other entries.
-	fetches inflight
+	fetches stage.Inflight
 }
 
 // awaitsAnswer reports whether a request's answer brings data, whose place the element says.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -38,16 +39,16 @@ type CQE struct {
 // completion. It stalls while as many completions wait for PCIe as may (StallPCIe).
 type completions struct {
 	*chip
-	stage
+	stage.Stage
 	pairs    *queuePairs
 	regions  *memory
 	landings *landings
 	async    *asyncEvents
 	buffer   *receiveBuffer
 
-	waiting  inflight // completions before PCIe, until each has left
+	waiting  stage.Inflight // completions before PCIe, until each has left
 	queues   []*cq
-	unpolled gauge
+	unpolled stage.Gauge
 	eqAddr   uint64 // of the event queue
 	eqes     uint64 // written to it
 }
@@ -59,7 +60,7 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	cs.buffer.hold(done)
 	e.Timestamp = cs.cfg.Counter.Read(now)
 	if cs.spans.report != nil {
-		cs.spans.completion(&e, AtCQE, cs.began(cs.cfg.CQECycles), done)
+		cs.spans.completion(&e, AtCQE, cs.Began(cs.cfg.CQECycles), done)
 	}
 	compress := cs.cfg.Compression.MaxNum > 0 && !c.stamped
 	if compress {
@@ -78,7 +79,7 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	}
 	c.ring[place] = e
 	c.n++
-	cs.unpolled.add(now, 1)
+	cs.unpolled.Add(now, 1)
 	if compress {
 		cs.keep(at, done, ready, num, c)
 		return
@@ -98,8 +99,8 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 // make makes a completion or an event, when there is room for it. What waits for room takes its place on the link as it
 // comes, at, and not once it is made: credits that it waits for do not keep the link.
 func (cs *completions) make(now units.Time) (done, at units.Time) {
-	room := cs.waiting.free(now)
-	done = cs.serve(now, room, StallPCIe, cs.cfg.CQECycles)
+	room := cs.waiting.Free(now)
+	done = cs.Serve(now, room, stage.StallPCIe, cs.cfg.CQECycles)
 	if room > now {
 		return done, min(done, max(now, cs.pcie.Free(Upstream)))
 	}
@@ -112,7 +113,7 @@ func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 	if done > sent {
 		sent, visible = done, cs.pcie.left(done)
 	}
-	cs.waiting.hold(sent)
+	cs.waiting.Hold(sent)
 	cs.buffer.hold(sent)
 	return visible
 }
@@ -212,7 +213,7 @@ func (cs *completions) destroy(num uint32) error {
 	if c.users > 0 {
 		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
 	}
-	cs.unpolled.add(cs.Now(), -c.n)
+	cs.unpolled.Add(cs.Now(), -c.n)
 	*c = cq{}
 	return nil
 }
@@ -250,7 +251,7 @@ func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
 		c.n--
 	}
 	if i > 0 {
-		cs.unpolled.add(now, -i)
+		cs.unpolled.Add(now, -i)
 	}
 	return i
 }
@@ -269,7 +270,7 @@ func (cs *completions) drop(num, qpn uint32) {
 			kept++
 		}
 	}
-	cs.unpolled.add(cs.Now(), kept-c.n)
+	cs.unpolled.Add(cs.Now(), kept-c.n)
 	c.n = kept
 }
 

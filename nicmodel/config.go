@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -15,7 +16,7 @@ type Config struct {
 	PCIe PCIeConfig `yaml:"pcie"`
 
 	// CoreClock drives every stage but the MAC.
-	CoreClock Clock `yaml:"core_clock"`
+	CoreClock stage.Clock `yaml:"core_clock"`
 	// DoorbellCycles is how long the doorbell stage is occupied by a doorbell, in
 	// cycles of the core clock, as are the following ones.
 	DoorbellCycles int64 `yaml:"doorbell_cycles"`
@@ -95,7 +96,7 @@ type Config struct {
 	Framing fabric.Framing `yaml:"framing" eg:"infiniband"`
 
 	// Counter is that of completion timestamps.
-	Counter Counter `yaml:"counter"`
+	Counter stage.Counter `yaml:"counter"`
 
 	// MaxSGE is the most pieces of memory of a request.
 	MaxSGE int `yaml:"max_sge"`

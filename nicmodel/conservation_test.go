@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -151,10 +152,10 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 
 // watched is what OnWork and OnLevel told of a NIC.
 type watched struct {
-	worked  [][numStalls]int64 // by stage and reason, cycles
-	ahead   [][]ahead          // by stage, work that ends later than its last account
-	until   []units.Time       // by stage
-	arrived []int64            // by queue: the instants at which something left less those at which it came, summed
+	worked  [][stage.NumStalls]int64 // by stage and reason, cycles
+	ahead   [][]ahead                // by stage, work that ends later than its last account
+	until   []units.Time             // by stage
+	arrived []int64                  // by queue: the instants at which something left less those at which it came, summed
 	level   []int
 	most    []int
 }
@@ -164,11 +165,11 @@ type ahead struct{ begin, end units.Time }
 
 // done moves what ends by a cycle of a stage from ahead to worked, and returns the cycles
 // of the rest until then.
-func (w *watched) done(stage int, c Clock, elapsed int64) (part int64) {
-	w.ahead[stage] = slices.DeleteFunc(w.ahead[stage], func(a ahead) bool {
+func (w *watched) done(index int, c stage.Clock, elapsed int64) (part int64) {
+	w.ahead[index] = slices.DeleteFunc(w.ahead[index], func(a ahead) bool {
 		begin, end := c.CycleAfter(a.begin), c.CycleAfter(a.end)
 		if end <= elapsed {
-			w.worked[stage][StallNone] += end - begin
+			w.worked[index][stage.StallNone] += end - begin
 			return true
 		}
 		part += max(elapsed-begin, 0)
@@ -180,23 +181,23 @@ func (w *watched) done(stage int, c Clock, elapsed int64) (part int64) {
 func watch(t *rapid.T, n *NIC) *watched {
 	accounts, queues := n.Accounts(0), len(n.Queues(0))
 	w := &watched{
-		worked: make([][numStalls]int64, len(accounts)), ahead: make([][]ahead, len(accounts)), until: make([]units.Time, len(accounts)),
+		worked: make([][stage.NumStalls]int64, len(accounts)), ahead: make([][]ahead, len(accounts)), until: make([]units.Time, len(accounts)),
 		arrived: make([]int64, queues), level: make([]int, queues), most: make([]int, queues),
 	}
-	n.OnWork(func(stage int, begin, end units.Time, why Stall) {
-		a := &accounts[stage]
+	n.OnWork(func(index int, begin, end units.Time, why stage.Stall) {
+		a := &accounts[index]
 		if begin >= end {
 			t.Fatalf("%s is said to work from %v to %v", a.Stage, begin, end)
 		}
-		if a.Parallel == 1 && begin < w.until[stage] {
-			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[stage])
+		if a.Parallel == 1 && begin < w.until[index] {
+			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[index])
 		}
-		w.until[stage] = end
-		if why == StallNone {
-			w.ahead[stage] = append(w.ahead[stage], ahead{begin, end})
+		w.until[index] = end
+		if why == stage.StallNone {
+			w.ahead[index] = append(w.ahead[index], ahead{begin, end})
 			return
 		}
-		w.worked[stage][why] += a.Clock.CycleAfter(end) - a.Clock.CycleAfter(begin)
+		w.worked[index][why] += a.Clock.CycleAfter(end) - a.Clock.CycleAfter(begin)
 	})
 	n.OnLevel(func(queue int, now units.Time, level int) {
 		w.arrived[queue] += int64(now) * int64(w.level[queue]-level)
@@ -240,7 +241,7 @@ func TestConservation(t *testing.T) {
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
-		before := make([][]Account, hosts)
+		before := make([][]stage.Account, hosts)
 		for _, n := range b.nics {
 			seen = append(seen, watch(r, n))
 		}
@@ -273,23 +274,23 @@ func TestConservation(t *testing.T) {
 
 // checkAccounts checks the accounts at the engine's Now against those of an earlier
 // look and what was told; all says that nothing is under way any more.
-func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) []Account {
+func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all bool) []stage.Account {
 	now := n.engine.Now()
 	accounts := n.Accounts(now)
-	open := make([][numStalls]int64, len(accounts))
-	n.OpenStalls(now, func(stage int, begin, end units.Time, why Stall) {
-		c := accounts[stage].Clock
-		open[stage][why] += c.CycleAfter(end) - c.CycleAfter(begin)
+	open := make([][stage.NumStalls]int64, len(accounts))
+	n.OpenStalls(now, func(index int, begin, end units.Time, why stage.Stall) {
+		c := accounts[index].Clock
+		open[index][why] += c.CycleAfter(end) - c.CycleAfter(begin)
 	})
 	for i, a := range accounts {
 		sum := a.Busy + a.Idle + sumOf(a.Stalled[:])
 		if sum != a.Elapsed || a.Idle < 0 || a.Busy < 0 || a.Elapsed < a.Clock.CycleAfter(now) {
 			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.host, a, sum)
 		}
-		for why, cycles := range a.Stalled[StallNone+1:] {
+		for why, cycles := range a.Stalled[stage.StallNone+1:] {
 			why++
 			if cycles < 0 || cycles != w.worked[i][why]+open[i][why] {
-				t.Fatalf("%v: %s stalled for %d cycles by %v, told of %d and %d", now, a.Stage, cycles, Stall(why), w.worked[i][why], open[i][why])
+				t.Fatalf("%v: %s stalled for %d cycles by %v, told of %d and %d", now, a.Stage, cycles, stage.Stall(why), w.worked[i][why], open[i][why])
 			}
 		}
 		// Of units, of which one may be ahead of another, all that was told counts.
@@ -297,8 +298,8 @@ func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) [
 		if a.Parallel > 1 {
 			elapsed = math.MaxInt64
 		}
-		if part := w.done(i, a.Clock, elapsed); a.Busy != w.worked[i][StallNone]+part {
-			t.Fatalf("%v: %s was busy for %d cycles, told of %d and %d", now, a.Stage, a.Busy, w.worked[i][StallNone], part)
+		if part := w.done(i, a.Clock, elapsed); a.Busy != w.worked[i][stage.StallNone]+part {
+			t.Fatalf("%v: %s was busy for %d cycles, told of %d and %d", now, a.Stage, a.Busy, w.worked[i][stage.StallNone], part)
 		}
 		if before != nil {
 			if s := a.Since(before[i]); s.Idle < 0 || s.Busy < 0 || s.Busy+s.Idle+sumOf(s.Stalled[:]) != s.Elapsed {

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -25,8 +26,8 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
 		t.carryOut(now, q, &eff, arrival{})
 	}
-	if room := t.completions.waiting.free(now); room > now { // nothing else would keep requests from completing
-		t.scheduler.hold(room, StallPCIe)
+	if room := t.completions.waiting.Free(now); room > now { // nothing else would keep requests from completing
+		t.scheduler.hold(room, stage.StallPCIe)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -13,7 +14,7 @@ import (
 func TestDepartures(t *testing.T) {
 	const line = 10 * units.Gbps
 	cfg := preset(t, "cx6dx")
-	cfg.Counter = Counter{Hz: 1_000_000_000, Bits: 41}
+	cfg.Counter = stage.Counter{Hz: 1_000_000_000, Bits: 41}
 	b := newBed(t, 2, line, cfg, nil)
 	b.nics[0].StampSends()
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -23,7 +24,7 @@ type WR struct {
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
 	*chip
-	stage
+	stage.Stage
 	pairs    *queuePairs
 	contexts *contexts
 	elements *elements
@@ -82,7 +83,7 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 		q.rung += uint32(count)
 	}
 	q.fetching++
-	d.elements.queued.add(now, count)
+	d.elements.queued.Add(now, count)
 	d.store(now, store{doorbellEvent{num, count, q.resets, blue}, bytes, q.posted - uint32(count), now})
 }
 
@@ -98,19 +99,19 @@ func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 func (d *doorbell) serveStore(now units.Time, b doorbellEvent) {
 	q := d.pairs.find(b.qpn)
 	if q == nil || q.resets != b.resets {
-		d.elements.queued.add(now, -b.count)
+		d.elements.queued.Add(now, -b.count)
 		return
 	}
-	t := d.serve(now, now, StallNone, d.cfg.DoorbellCycles)
+	t := d.Serve(now, now, stage.StallNone, d.cfg.DoorbellCycles)
 	context, _ := d.contexts.lookUp(now, q)
 	if d.spans.report != nil {
-		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
+		d.spans.request(q, AtDoorbell, d.Began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
 	}
 	q.doorbelled += uint32(b.count)
 	if b.blueFlame {
-		done := d.elements.serve(t, context, StallContext, d.cfg.WQECycles)
+		done := d.elements.Serve(t, context, stage.StallContext, d.cfg.WQECycles)
 		if d.spans.report != nil {
-			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.fetchIssued, 1)
+			d.spans.request(q, AtWQE, d.elements.Began(d.cfg.WQECycles), done, q.fetchIssued, 1)
 		}
 		q.fetchIssued++
 		d.schedule(done, evElements, elementsEvent{b.qpn, 1, b.resets, false}.pack())

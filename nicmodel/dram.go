@@ -1,8 +1,6 @@
 package nicmodel
 
-import (
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/units"
 
 // MemoryConfig describes the memory of the socket that the NIC is at, and what the host's own
 // processors do to it. Without a rate memory is never busy.

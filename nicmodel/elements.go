@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -72,15 +73,15 @@ const elementBits = 13
 // (StallPCIe) and for the context that says where they lie (StallContext).
 type elements struct {
 	*chip
-	stage
+	stage.Stage
 	pairs     *queuePairs
 	transport *transport
 	scheduler *scheduler
 	state     *state
 	buffer    *receiveBuffer
 
-	queued gauge  // requests whose doorbell has been rung
-	handed uint64 // to the transport
+	queued stage.Gauge // requests whose doorbell has been rung
+	handed uint64      // to the transport
 	times  sendTimes
 }
 
@@ -176,7 +177,7 @@ func (e *elements) forget(now units.Time, q *qp) {
 	for i := q.reaped; i != q.handed; i++ {
 		e.drop(q, i)
 	}
-	e.queued.add(now, -int(q.doorbelled-q.fetchIssued)-q.waiting)
+	e.queued.Add(now, -int(q.doorbelled-q.fetchIssued)-q.waiting)
 	e.noteWait(now, q, -q.waiting)
 	q.progress = progress{}
 }
@@ -195,12 +196,12 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 			arrived = max(arrived, context+e.pcie.alone(bytes))
 		}
 		if context > t {
-			e.await(t, context, StallContext)
+			e.Await(t, context, stage.StallContext)
 		}
-		done := e.serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
+		done := e.Serve(t, arrived, stage.StallPCIe, int64(part)*e.cfg.WQECycles)
 		if e.spans.report != nil {
 			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
-			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
+			e.spans.request(q, AtWQE, e.Began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
 		}
 		q.fetchIssued += uint32(part)
 		q.fetching++
@@ -252,7 +253,7 @@ func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
 func (e *elements) arrived(now units.Time, b elementsEvent) {
 	q := e.pairs.find(b.qpn)
 	if q == nil || q.rc == nil || q.resets != b.resets {
-		e.queued.add(now, -b.count)
+		e.queued.Add(now, -b.count)
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
@@ -282,7 +283,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 		e.schedule(next, evSendTime, uint64(q.num))
 	}
 	e.noteWait(now, q, -count)
-	e.queued.add(now, -count)
+	e.queued.Add(now, -count)
 	e.transport.countRequests(now, q, count)
 	for range count {
 		if from := q.wqe(q.handed).inNIC; e.spans.report != nil && from < now {

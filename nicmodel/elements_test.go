@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -154,7 +155,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 // are fetched again for their responses, and before that for their packets.
 func TestElementsThatDoNotFit(t *testing.T) {
 	const rounds = 4
-	use := func(op ib.WROpcode, batch int) CacheUse {
+	use := func(op ib.WROpcode, batch int) stage.CacheUse {
 		cfg := preset(t, "cx6dx")
 		// A line of context, one of a key and one of pages; six are left for elements.
 		cfg.State = StateConfig{Bytes: 9 * cacheLine, Ways: 9, Fetches: 4, Context: 64}
@@ -183,7 +184,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 		}
 		return cacheUse(x.nic, "wqe")
 	}
-	if got := use(ib.WRRDMARead, 6); got != (CacheUse{Cache: "wqe"}) {
+	if got := use(ib.WRRDMARead, 6); got != (stage.CacheUse{Cache: "wqe"}) {
 		t.Errorf("%+v with as many READs as the chip holds", got)
 	}
 	a, b := use(ib.WRRDMARead, 12), use(ib.WRRDMARead, 24)

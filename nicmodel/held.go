@@ -1,6 +1,9 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // hold is why a queue pair with a packet to send is not before the scheduler.
 type hold uint8
@@ -46,12 +49,12 @@ func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
 }
 
 // holdWaits are the waits of queue pairs before the scheduler.
-func (s *scheduler) holdWaits(now units.Time) []Wait {
+func (s *scheduler) holdWaits(now units.Time) []stage.Wait {
 	sums := s.holdSums(now)
-	var all []Wait
+	var all []stage.Wait
 	for why := holdPace; why < numHolds; why++ {
 		if (why != holdUnit || s.units != nil) && (why != holdFunction || s.arbiter != nil) {
-			all = append(all, Wait{"queue pairs", holdNames[why], sums[why], false})
+			all = append(all, stage.Wait{Where: "queue pairs", For: holdNames[why], Total: sums[why]})
 		}
 	}
 	return all
@@ -61,12 +64,12 @@ func (s *scheduler) holdWaits(now units.Time) []Wait {
 // if there are fewer. It is called before the queue pair's own counts change.
 func (t *transport) countRequests(now units.Time, q *qp, change int) {
 	before := int(q.handed - q.reaped)
-	t.requests.add(now, change)
+	t.requests.Add(now, change)
 	switch after := before + change; {
 	case before == 0 && after > 0:
-		t.active.add(now, 1)
+		t.active.Add(now, 1)
 	case before > 0 && after == 0:
-		t.active.add(now, -1)
+		t.active.Add(now, -1)
 	}
 }
 
@@ -82,5 +85,5 @@ type Steered struct {
 // set counts as theirs.
 func (n *NIC) Steered(now units.Time) Steered {
 	sums := n.scheduler.holdSums(now)
-	return Steered{Cuts: n.offload.cuts, Rate: sums[holdPace], Window: sums[holdWindow], Active: units.Time(n.transport.active.use("", now).Area)}
+	return Steered{Cuts: n.offload.cuts, Rate: sums[holdPace], Window: sums[holdWindow], Active: units.Time(n.transport.active.Use("", now).Area)}
 }

@@ -1,8 +1,6 @@
 package nicmodel
 
-import (
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/units"
 
 // HostCacheConfig describes the last-level cache of the socket that the NIC is at. The
 // NIC's writes go into a part of it (data direct I/O), its reads take what is there and

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -71,7 +72,7 @@ func TestCyclesAreConserved(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := insideBed(t, i)
 			b.load(i)
-			before := map[string]Account{}
+			before := map[string]stage.Account{}
 			for at := 37 * units.Microsecond; at < 2*units.Millisecond; at += 311 * units.Microsecond {
 				b.e.RunUntil(at)
 				for _, nic := range b.nics {
@@ -79,7 +80,7 @@ func TestCyclesAreConserved(t *testing.T) {
 						sum := a.Busy + a.Idle
 						for why, cycles := range a.Stalled {
 							if cycles < 0 {
-								t.Fatalf("%v: %s was stalled for %d cycles by %v", at, a.Stage, cycles, Stall(why))
+								t.Fatalf("%v: %s was stalled for %d cycles by %v", at, a.Stage, cycles, stage.Stall(why))
 							}
 							sum += cycles
 						}

@@ -1,8 +1,6 @@
 package nicmodel
 
-import (
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/units"
 
 // InterruptConfig describes the way from the NIC's interrupt to the host's software.
 type InterruptConfig struct {

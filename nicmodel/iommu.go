@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -26,7 +27,7 @@ type iommu struct {
 	IOMMUConfig
 	tlb     *lru
 	memory  *dram // that walks read, or nil
-	walkers inflight
+	walkers stage.Inflight
 	last    units.Time // when the newest request was translated
 	hits    uint64
 	misses  uint64
@@ -36,7 +37,7 @@ func newIOMMU(c IOMMUConfig, memory *dram) *iommu {
 	if c.Entries == 0 {
 		return nil
 	}
-	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), memory: memory, walkers: newInflight(c.Walkers)}
+	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), memory: memory, walkers: stage.NewInflight(c.Walkers)}
 }
 
 // translate is translateRelaxed for one that waits for those before it.
@@ -56,12 +57,12 @@ func (m *iommu) translateRelaxed(t units.Time, addr uint64, n int) units.Time {
 			continue
 		}
 		m.misses++
-		end := m.walkers.free(t)
+		end := m.walkers.Free(t)
 		if m.memory != nil {
 			end += m.memory.serve(end, cacheLine)
 		}
 		end += m.Miss
-		m.walkers.hold(end)
+		m.walkers.Hold(end)
 		done = max(done, end)
 	}
 	return done

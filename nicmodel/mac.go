@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -16,7 +17,7 @@ import (
 // (StallWire) and for a pause (StallPause).
 type mac struct {
 	*chip
-	stage
+	stage.Stage
 	pairs      *queuePairs
 	scheduler  *scheduler
 	packetiser *packetiser
@@ -28,7 +29,7 @@ type mac struct {
 	controls                     [fabric.MaxPriorities]int // frames in control
 	responseRoom, requestRoom    [classRooms]txRoom        // by class, the first where there are none
 	classes                      *shares                   // of the wire, or nil
-	queued                       gauge                     // of both
+	queued                       stage.Gauge               // of both
 	backlogged                   uint8                     // priorities that may have any frame
 	turn                         bool                      // READ responses and requests take turns on the wire
 	lined                        int                       // frames of all kinds
@@ -87,7 +88,7 @@ func (m *mac) wake(now, ready units.Time) {
 // lineUp queues a packet of a request or of a READ's response, or an answer that takes
 // the same path, for the wire.
 func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
-	m.queued.add(now, 1)
+	m.queued.Add(now, 1)
 	f.room = q.class
 	if response {
 		q.responding++
@@ -213,12 +214,12 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	switch from {
 	case &m.requests[p.Priority]:
 		m.requestRoom[f.room].used -= roomOf(f)
-		m.queued.add(now, -1)
+		m.queued.Add(now, -1)
 	case &m.control[p.Priority]:
 		m.controls[p.Priority]--
 	case &m.responses[p.Priority]:
 		m.responseRoom[f.room].used -= roomOf(f)
-		m.queued.add(now, -1)
+		m.queued.Add(now, -1)
 		if q != nil && q.resets == f.resets {
 			q.responding--
 		}
@@ -241,12 +242,12 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	}
 	m.packets++
 	m.payload += units.Bytes(f.desc.Payload)
-	ready, why := f.ready, StallWire
+	ready, why := f.ready, stage.StallWire
 	if m.resumed[p.Priority] > ready {
-		why = StallPause
+		why = stage.StallPause
 	}
 	m.wireFree = m.lane.Transmit(now, m.host, h, p)
-	m.serve(ready, now, why, int64(m.wireFree-now))
+	m.Serve(ready, now, why, int64(m.wireFree-now))
 	if m.spans.report != nil {
 		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))
 	}

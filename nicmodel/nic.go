@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -141,7 +142,7 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
 	on.spans = tracer{pairs: &n.pairs, host: n.host}
-	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
+	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.cfg.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
 		pool, n.state = newUnits(n.cfg.Units, n.cfg.CoreClock), newState(on)
@@ -158,23 +159,23 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.dma = dma{chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
+	n.elements = elements{chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
 	if n.cfg.SendTime.Jitter > 0 {
 		n.elements.times.stream = des.NewStream(uint64(n.host), "send times")
 	}
 	n.scheduler = scheduler{
-		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
+		chip: on, Stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: pool, ring: ring{limiter: limiter},
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
-		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
+		chip: on, Stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
 		dma: &n.dma, transport: &n.transport, mac: &n.mac,
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
 	n.mac = mac{
-		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
+		chip: on, Stage: stage.Stage{Name: "mac", Clock: stage.Picoseconds}, pairs: &n.pairs, scheduler: &n.scheduler,
 		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
 	}
 
@@ -194,7 +195,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
 	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{chip: on, stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: newInflight(n.cfg.Queues.Completions)}
+	n.completions = completions{chip: on, Stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.cfg.Queues.Completions)}
 }
 
 // Config returns the configuration that the NIC was made with.

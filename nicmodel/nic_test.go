@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -523,59 +524,6 @@ func BenchmarkWritePacket(b *testing.B) {
 	b.ReportMetric(float64(bed.e.Events())/float64(y.nic.Delivered(y.qpn).Packets), "events/packet")
 }
 
-func TestStageAccount(t *testing.T) {
-	s := stage{name: "s", clock: 300_000_000} // a period of 3333 1/3 ps
-	// Idle to 10 ns (3 cycles), then 2 cycles.
-	if done := s.serve(10*units.Nanosecond, 0, StallNone, 2); done != 16666 {
-		t.Errorf("done at %d ps; five periods end at 16666 2/3", done)
-	}
-	// Ready at once, but blocked until 30 ns.
-	s.serve(0, 30*units.Nanosecond, StallPCIe, 1)
-	a := s.account(40 * units.Nanosecond)
-	if a.Idle != 3+2 || a.Busy != 3 || a.Stalled[StallPCIe] != 4 || a.Elapsed != 12 || a.Served != 2 {
-		t.Errorf("account %+v", a)
-	}
-}
-
-func TestCounter(t *testing.T) {
-	for _, c := range []struct {
-		counter Counter
-		at      units.Time
-		want    uint64
-	}{
-		{Counter{Hz: 156_250_000, Bits: 41}, units.Second, 156_250_000},
-		{Counter{Hz: 156_250_000, PPB: 10_000, Bits: 41}, units.Second, 156_251_562}, // 10 ppm: 1562.5 more
-		{Counter{Hz: 1_000_000_000, Bits: 8}, 257 * units.Nanosecond, 1},
-		{Counter{Hz: 1_000_000_000, Bits: 48, Phase: units.Second}, 0, 1_000_000_000},
-	} {
-		if got := c.counter.Read(c.at); got != c.want {
-			t.Errorf("%+v at %v reads %d, want %d", c.counter, c.at, got, c.want)
-		}
-	}
-	// It never runs backwards, whatever the drift.
-	c := Counter{Hz: 427_000_000, PPB: -123_456, Bits: 48}
-	last := uint64(0)
-	for at := units.Time(0); at < 100*units.Microsecond; at += 777 {
-		now := c.Read(at)
-		if now < last {
-			t.Fatalf("at %v the counter goes from %d to %d", at, last, now)
-		}
-		last = now
-	}
-}
-
-func TestClockKeepsItsRemainder(t *testing.T) {
-	c := Clock(300_000_000)
-	for _, cycle := range []int64{0, 1, 2, 3, 299_999_999, 300_000_000, 1 << 40} {
-		if got := c.CycleAfter(c.Begin(cycle)); got != cycle {
-			t.Errorf("cycle %d begins at %v, which is cycle %d", cycle, c.Begin(cycle), got)
-		}
-	}
-	if got := c.Begin(300_000_000); got != units.Second {
-		t.Errorf("after 300 million cycles of 300 MHz it is %v", got)
-	}
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
 	for name, change := range map[string]func(*Config){
@@ -615,7 +563,7 @@ func TestPausesAreAccountedFor(t *testing.T) {
 			t.Fatalf("account %+v", a)
 		}
 		// Each has half of the wire that it could fill.
-		if paused := float64(a.Stalled[StallPause]) / float64(a.Elapsed); paused < 0.4 || paused > 0.6 {
+		if paused := float64(a.Stalled[stage.StallPause]) / float64(a.Elapsed); paused < 0.4 || paused > 0.6 {
 			t.Errorf("the MAC was paused for %.2f of the time, want a half: %+v", paused, a)
 		}
 	}

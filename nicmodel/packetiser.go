@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -19,7 +20,7 @@ import (
 // (StallTranslation).
 type packetiser struct {
 	*chip
-	stage
+	stage.Stage
 	scheduler *scheduler
 	elements  *elements
 	contexts  *contexts
@@ -98,7 +99,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 	}
 	context, free := k.contexts.lookUp(chosen, q)
 	if free > chosen {
-		k.scheduler.hold(free, StallContext)
+		k.scheduler.hold(free, stage.StallContext)
 	}
 	at := chosen
 	if !response {
@@ -112,13 +113,13 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		return
 	}
 	if context > chosen {
-		k.await(chosen, context, StallContext)
+		k.Await(chosen, context, stage.StallContext)
 	}
 	if in.known > in.ready {
-		k.await(chosen, in.ready, StallPCIe)
-		k.await(chosen, in.known, StallTranslation)
+		k.Await(chosen, in.ready, stage.StallPCIe)
+		k.Await(chosen, in.known, stage.StallTranslation)
 	}
-	packed := k.serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
+	packed := k.Serve(chosen, in.arrived, stage.StallPCIe, k.cfg.PacketiserCycles)
 	f.ready = packed + k.cfg.PipelineLatency
 	if k.spans.report != nil {
 		k.traceBuild(f, response, chosen, in.arrived, packed)
@@ -199,8 +200,8 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	}
 	if known := k.dma.translateSource(in.chosen, q, d); known > in.chosen {
 		in.known += known - in.chosen
-		if free := k.dma.translation.state.fetches.free(in.chosen); free > in.chosen {
-			k.scheduler.hold(free, StallTranslation)
+		if free := k.dma.translation.state.fetches.Free(in.chosen); free > in.chosen {
+			k.scheduler.hold(free, stage.StallTranslation)
 		}
 	}
 	wait := in.element - in.chosen // is this packet's, not the link's
@@ -242,10 +243,10 @@ func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
 // traceBuild reports a packet's spans before the wire.
 func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
-		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))
+		k.spans.packet(f, AtScheduler, k.scheduler.Began(k.cfg.SchedulerCycles), chosen, int32(k.host))
 	}
 	if arrived > chosen {
 		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
 	}
-	k.spans.packet(f, AtPacketiser, k.began(k.cfg.PacketiserCycles), packed, int32(k.host))
+	k.spans.packet(f, AtPacketiser, k.Began(k.cfg.PacketiserCycles), packed, int32(k.host))
 }

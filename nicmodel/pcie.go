@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -202,10 +203,10 @@ type pcieStalls struct {
 type PCIe struct {
 	cfg     PCIeConfig
 	sides   [numDirections]pcieSide
-	tags    inflight
-	taken   inflight   // non-posted credits
-	longest units.Time // of the data of a longest read request on the link
-	flit    units.Time // how long one is, or 0
+	tags    stage.Inflight
+	taken   stage.Inflight // non-posted credits
+	longest units.Time     // of the data of a longest read request on the link
+	flit    units.Time     // how long one is, or 0
 	credits postedCredits
 	mmu     *iommu
 	memory  *dram
@@ -227,13 +228,13 @@ type pcieSide struct {
 	since   units.Time // from when on it is busy until then, without a gap
 	busy    units.Time
 	traffic [numTLPTypes][numPurposes]TLPs
-	watch   func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why stage.Stall)
 }
 
-func (s *pcieSide) setWatch(f func(begin, end units.Time, why Stall)) {
+func (s *pcieSide) SetWatch(f func(begin, end units.Time, why stage.Stall)) {
 	s.watch = f
 	if f != nil && s.until > s.since {
-		f(s.since, s.until, StallNone) // taken in before, and perhaps not over
+		f(s.since, s.until, stage.StallNone) // taken in before, and perhaps not over
 	}
 }
 
@@ -247,7 +248,7 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if c.Headers == Flit {
 		flit = c.Rate.Serialize(flitTLPs)
 	}
-	return &PCIe{flit: flit, cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), taken: newInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
+	return &PCIe{flit: flit, cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: stage.NewInflight(c.Tags), taken: stage.NewInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -268,7 +269,7 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 	}
 	s.until += took
 	if s.watch != nil {
-		s.watch(s.until-took, s.until, StallNone)
+		s.watch(s.until-took, s.until, stage.StallNone)
 	}
 	if p.flit > 0 { // they follow each other without end, empty or not
 		return (s.until+p.flit-1)/p.flit*p.flit + p.cfg.FEC
@@ -359,12 +360,12 @@ func (p *PCIe) read(t units.Time, addr uint64, n int, why Purpose, peer bool) (d
 		pushed = p.credits.left // those that have left go elsewhere
 	}
 	push := max(0, pushed-requested-p.cfg.ReadSetup)
-	if mmu == nil && push == 0 && fromMemory == 0 && p.tags.idle(t, requests) && (!p.taken.bounded() || p.taken.idle(t, requests)) {
+	if mmu == nil && push == 0 && fromMemory == 0 && p.tags.Idle(t, requests) && (!p.taken.Bounded() || p.taken.Idle(t, requests)) {
 		p.holdTags(done, addr, n, requests)
 		for range requests {
-			p.taken.hold(requested + p.cfg.NonPostedHold)
+			p.taken.Hold(requested + p.cfg.NonPostedHold)
 		}
-	} else if p.tags.bounded() || p.taken.bounded() || mmu != nil || fromMemory > 0 {
+	} else if p.tags.Bounded() || p.taken.Bounded() || mmu != nil || fromMemory > 0 {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion())) + 2*(p.flit+p.cfg.FEC)
 		done = p.held(t, push, done, idle, addr, n, mmu, fromMemory > 0)
@@ -402,9 +403,9 @@ func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
 		if n != p.cfg.MRRS {
 			after = p.cfg.Rate.Serialize(units.Bytes(n))
 		}
-		p.tags.hold(done - after)
+		p.tags.Hold(done - after)
 	}
-	p.tags.hold(done)
+	p.tags.Hold(done)
 }
 
 // held returns when a read is done that would be at done if its requests did not wait
@@ -414,8 +415,8 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iom
 	last := done + push
 	for {
 		size := p.cfg.next(addr, n)
-		tagged := p.tags.free(t)
-		issued := p.taken.free(tagged)
+		tagged := p.tags.Free(t)
+		issued := p.taken.Free(tagged)
 		p.stalls.NonPosted += issued - tagged
 		ready := issued
 		if mmu != nil {
@@ -423,7 +424,7 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iom
 			p.stalls.Translation += ready - issued
 		}
 		ready = max(ready, t+push)
-		p.taken.hold(ready + p.cfg.NonPostedHold)
+		p.taken.Hold(ready + p.cfg.NonPostedHold)
 		waits := &p.stalls.Tags
 		if fromMemory {
 			given := p.memory.serve(ready, size)
@@ -436,7 +437,7 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iom
 		n -= size
 		// The request's data come before those of the requests after it.
 		end := max(done, ready+idle) - p.cfg.Rate.Serialize(units.Bytes(n))
-		p.tags.hold(end)
+		p.tags.Hold(end)
 		last = max(last, end)
 		addr += uint64(size)
 		if n <= 0 {
@@ -573,12 +574,12 @@ func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
-// account is where a direction's picoseconds went. Work may be scheduled far ahead;
+// Account is where a direction's picoseconds went. Work may be scheduled far ahead;
 // it counts as it is done, as long as there is no gap in it.
-func (s *pcieSide) account(now units.Time) Account {
+func (s *pcieSide) Account(now units.Time) stage.Account {
 	elapsed := max(now, s.since)
 	busy := s.busy - max(s.until-elapsed, 0)
-	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}
+	a := stage.Account{Stage: s.name, Clock: stage.Picoseconds, Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}
 	for kind := range numTLPTypes {
 		for why := range numPurposes {
 			a.Served += s.traffic[kind][why].Packets

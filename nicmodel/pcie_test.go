@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -93,11 +94,11 @@ func TestCutting(t *testing.T) {
 // rate drives a link with so many transfers outstanding and returns how many it
 // does in a second.
 func rate(parallel, transfers int, one func(t units.Time) units.Time) float64 {
-	slots := newInflight(parallel)
+	slots := stage.NewInflight(parallel)
 	var last units.Time
 	for range transfers {
-		done := one(slots.free(0))
-		slots.hold(done)
+		done := one(slots.Free(0))
+		slots.Hold(done)
 		last = max(last, done)
 	}
 	return float64(transfers) / (float64(last) / float64(units.Second))
@@ -199,27 +200,6 @@ func TestPostedCreditsAreConserved(t *testing.T) {
 		k.returned(units.Never)
 		if k.used.headers != 0 || k.used.data != 0 {
 			r.Fatalf("%+v are out for ever", k.used)
-		}
-	})
-}
-
-// A table of places gives back what comes free first, whatever the order in which places were taken.
-func TestInflight(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		places := rapid.IntRange(1, 9).Draw(r, "places")
-		f, model := newInflight(places), make([]units.Time, places)
-		for range 100 {
-			until := units.Time(rapid.IntRange(0, 50).Draw(r, "until"))
-			f.hold(until)
-			model[0] = until
-			slices.Sort(model)
-			if got := f.free(0); got != model[0] {
-				r.Fatalf("a place comes free at %d, want %d of %v", got, model[0], model)
-			}
-			at, k := units.Time(rapid.IntRange(0, 50).Draw(r, "at")), rapid.IntRange(1, 10).Draw(r, "k")
-			if got, want := f.idle(at, k), k <= places && model[min(k, places)-1] <= at; got != want {
-				r.Fatalf("%d places at %d: %v, want %v of %v", k, at, got, want, model)
-			}
 		}
 	})
 }
@@ -331,7 +311,7 @@ func TestLinkConservesBytes(t *testing.T) {
 					sum += x.Bytes - units.Bytes(header)*units.Bytes(x.Packets)
 				}
 			}
-			a := p.sides[d].account(max(now, p.Free(d)))
+			a := p.sides[d].Account(max(now, p.Free(d)))
 			if a.Busy+a.Idle != a.Elapsed || a.Idle < 0 {
 				t.Fatalf("busy %d, idle %d of %d", a.Busy, a.Idle, a.Elapsed)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -131,7 +132,7 @@ const mlx5Depth = 38 * units.Nanosecond
 // messageClock is the core clock with which the slowest of base's stages, the elements', does
 // so many million messages a second, a product's brief's: an estimate for devices whose firmware's
 // report of it (mlxuptime) was not found. The rate of their timestamps says nothing of it.
-func messageClock(million Clock) Clock { return million * 1_000_000 * elementCycles }
+func messageClock(million stage.Clock) stage.Clock { return million * 1_000_000 * elementCycles }
 
 // presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
@@ -143,14 +144,14 @@ var presets = map[string]func() Config{
 		c.PCIe.Tags = plainTags
 		c.TxBuffer = 8 * kilobytePacket
 		c.State.Bytes, c.State.Elements = stateBytes/8, elementBytes/4
-		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
+		c.Counter = stage.Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		return c
 	},
 	// The two adapters of Kalia et al. (ATC 2016), on InfiniBand.
 	"cx3": func() Config {
 		c := base()
 		c.CoreClock = 427_000_000
-		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
+		c.Counter = stage.Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		c.PCIe = hosted(laneBytes(8), plainTags, iioLines)
 		// Fitted to READs over 144 and 720 queue pairs (docs/nic-validation.md, rows apt-read32-144qp and -720qp).
 		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
@@ -165,7 +166,7 @@ var presets = map[string]func() Config{
 	},
 	"connectib": func() Config {
 		c := base()
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.PCIe = hosted(laneBytes(16), extendedTags, iioLines)
 		c.State.Bytes, c.State.Elements = stateBytes/4, elementBytes/2
 		c.WQECycles = 2
@@ -184,14 +185,14 @@ var presets = map[string]func() Config{
 		c.State.Bytes, c.State.Elements = stateBytes/2, elementBytes/2
 		c.TxBuffer = 12 * kilobytePacket
 		c.Limiter = packetPacing(25 * units.Gbps)
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		return c
 	},
 	"cx5": func() Config {
 		c := base()
 		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
 		c.PipelineLatency = mlx5Depth
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
 	},
@@ -207,7 +208,7 @@ var presets = map[string]func() Config{
 		c.CoreClock = messageClock(215)
 		c.PipelineLatency = mlx5Depth
 		c.TxBuffer = 24 * kilobytePacket
-		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
+		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		c.SendTime.Tick = clockQueueTick
 		return c
@@ -217,7 +218,7 @@ var presets = map[string]func() Config{
 		c.PCIe = hosted(gen5x16(), extendedTags, 4*iioLines)
 		c.CoreClock = messageClock(330)
 		c.PipelineLatency = mlx5Depth
-		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
+		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
 		c.SendTime.Tick = c.Limiter.Tick // waits for a time by itself; how exactly is an estimate
@@ -236,7 +237,7 @@ func cx6() Config {
 	c.CoreClock = messageClock(215)
 	c.PipelineLatency = mlx5Depth
 	c.TxBuffer = 24 * kilobytePacket
-	c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+	c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 	c.Limiter = packetPacing(200 * units.Gbps)
 	return c
 }

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -79,16 +80,16 @@ func (m *merged) add(a *cc.Ack) {
 // end, and wait in the order of arrival.
 type processors struct {
 	*chip
-	taken   inflight // until when each is
+	taken   stage.Inflight // until when each is
 	pending []engineEvent
 	idle    []uint32
-	queued  gauge // events that wait or are handled
+	queued  stage.Gauge // events that wait or are handled
 	busy    units.Time
 	waited  units.Time
 	served  uint64
 	merged  uint64
 	dropped uint64
-	watch   func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why stage.Stall)
 }
 
 func newProcessors(on *chip) *processors {
@@ -96,22 +97,18 @@ func newProcessors(on *chip) *processors {
 	if c.Processors == 0 {
 		return nil
 	}
-	p := &processors{chip: on, taken: newInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
+	p := &processors{chip: on, taken: stage.NewInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
 	for i := range p.pending {
 		p.idle = append(p.idle, uint32(i))
 	}
 	return p
 }
 
-func (p *processors) setWatch(f func(begin, end units.Time, why Stall)) { p.watch = f }
+func (p *processors) SetWatch(f func(begin, end units.Time, why stage.Stall)) { p.watch = f }
 
-// account reports where the picoseconds of all processors until now went.
-func (p *processors) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range p.taken.until {
-		elapsed += int64(max(now, until))
-	}
-	return Account{Stage: "processors", Clock: Clock(second), Parallel: len(p.taken.until), Served: p.served, Elapsed: elapsed, Busy: int64(p.busy), Idle: elapsed - int64(p.busy)}
+// Account reports where the picoseconds of all processors until now went.
+func (p *processors) Account(now units.Time) stage.Account {
+	return p.taken.Account(now, "processors", stage.Picoseconds, p.served, int64(p.busy))
 }
 
 // add gives a processor an event, and returns the event for the caller to fill in, or nil
@@ -123,16 +120,16 @@ func (p *processors) add(now units.Time) *engineEvent {
 	}
 	i := p.idle[k-1]
 	p.idle = p.idle[:k-1]
-	begin := p.taken.free(now)
+	begin := p.taken.Free(now)
 	end := begin + p.cfg.Offload.Cost
-	p.taken.hold(end)
+	p.taken.Hold(end)
 	p.busy += p.cfg.Offload.Cost
 	p.waited += begin - now
 	p.served++
 	if p.watch != nil {
-		p.watch(begin, end, StallNone)
+		p.watch(begin, end, stage.StallNone)
 	}
-	p.queued.add(now, 1)
+	p.queued.Add(now, 1)
 	p.schedule(end, evEngine, uint64(i))
 	return &p.pending[i]
 }
@@ -171,7 +168,7 @@ func (o *offload) finish(now units.Time, i uint32) {
 	p := o.processors
 	ev := &p.pending[i]
 	p.idle = append(p.idle, i)
-	p.queued.add(now, -1)
+	p.queued.Add(now, -1)
 	q := o.pairs.find(ev.qpn)
 	if q == nil || q.rc == nil || q.resets != ev.resets || !q.hasFlow {
 		return // destroyed or reset meanwhile

@@ -107,7 +107,7 @@ func TestProcessors(t *testing.T) {
 				t.Errorf("%+v: busy for %.2f of the time", c.cfg, share)
 			}
 		}
-		if most := n.offload.processors.queued.most; most > c.cfg.Processors+c.cfg.Queue {
+		if most := n.offload.processors.queued.Use("", 0).Most; most > c.cfg.Processors+c.cfg.Queue {
 			t.Errorf("%+v: %d events at a time", c.cfg, most)
 		}
 	}

@@ -42,7 +42,7 @@ type stores struct {
 
 // backlog returns how many stores the stage has to serve yet.
 func (d *doorbell) backlog(now units.Time) int64 {
-	left := d.free - d.clock.CycleAfter(now)
+	left := d.Free - d.Clock.CycleAfter(now)
 	if left <= 0 {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (d *doorbell) sendWaiting(now units.Time) {
 	for w.head < len(w.waiting) {
 		backlog := d.backlog(now)
 		if w.onWay+int(backlog) >= d.cfg.Queues.Doorbells {
-			if at := d.clock.Begin(d.free - (backlog-1)*d.cfg.DoorbellCycles); backlog > 0 && at < w.wakeAt {
+			if at := d.Clock.Begin(d.Free - (backlog-1)*d.cfg.DoorbellCycles); backlog > 0 && at < w.wakeAt {
 				w.wakeAt = at
 				d.schedule(at, evStore, 0)
 			}

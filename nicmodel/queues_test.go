@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -114,8 +115,8 @@ func TestCompletionsThatWaitAreBounded(t *testing.T) {
 		if most > 0 && longest > most || most == 0 && longest < 200 {
 			t.Errorf("%d completions waited, and there is room for %d", longest, most)
 		}
-		stall := b.nics[0].completions.stalled[StallPCIe]
-		if held := b.nics[0].scheduler.stalled[StallPCIe]; (most > 0) != (stall > 0) || (most > 0) != (held > 0) {
+		stall := b.nics[0].completions.Account(b.e.Now()).Stalled[stage.StallPCIe]
+		if held := b.nics[0].scheduler.Stage.Account(b.e.Now()).Stalled[stage.StallPCIe]; (most > 0) != (stall > 0) || (most > 0) != (held > 0) {
 			t.Errorf("with room for %d, stage cqe stalled for %d cycles and the scheduler for %d", most, stall, held)
 		}
 	}

@@ -317,7 +317,7 @@ func TestEverythingIsBounded(t *testing.T) {
 			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {
 				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
 			}
-			arrived += n.transport.packets + uint64(n.receiver.queued.n) + n.receiver.buffer.drops
+			arrived += n.transport.packets + uint64(n.receiver.queued.N) + n.receiver.buffer.drops
 		}
 		if got := b.net.Totals().Sent; got != sent {
 			r.Errorf("%d packets were sent, and NICs know of %d", got, sent)
@@ -336,7 +336,7 @@ func TestEverythingIsBounded(t *testing.T) {
 		}
 		for i, n := range b.nics {
 			for class := range classRooms {
-				if requests, responses := n.mac.requestRoom[class].used, n.mac.responseRoom[class].used; requests != 0 || responses != 0 || n.mac.queued.n != 0 {
+				if requests, responses := n.mac.requestRoom[class].used, n.mac.responseRoom[class].used; requests != 0 || responses != 0 || n.mac.queued.N != 0 {
 					r.Errorf("h%d is left with %d and %d bytes of class %d before the wire", i, requests, responses, class)
 				}
 			}

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -18,10 +19,10 @@ type receiver struct {
 	contexts    *contexts
 	translation *translation
 
-	parse, transport stage
+	parse, transport stage.Stage
 	units            *processingUnits // or nil
 	nowhere          units.Time       // serialises what is for no queue pair
-	queued           gauge
+	queued           stage.Gauge
 	buffer           receiveBuffer
 }
 
@@ -38,7 +39,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	}
 	f := r.frames.at(h)
 	f.wire, f.arrived = *w, now
-	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
+	parsed := r.parse.Serve(now, now, stage.StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
 	if r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
 		if q := r.pairs.find(f.dstQPN); q != nil {
@@ -47,25 +48,25 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 		}
 	}
 	if free > parsed {
-		r.transport.await(parsed, free, StallContext)
+		r.transport.Await(parsed, free, stage.StallContext)
 	}
 	if r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
 		if q := r.pairs.find(f.dstQPN); q != nil && q.rc != nil {
 			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.desc.Header.PSN)
 			if from > parsed {
-				r.transport.await(parsed, from, StallPCIe)
+				r.transport.Await(parsed, from, stage.StallPCIe)
 			}
 			context = max(context, element)
 		}
 	}
-	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
+	done := r.transport.Serve(parsed, r.translation.heldUntil, stage.StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
 		done = r.units.receive(done, f.desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
 	done += r.cfg.PipelineLatency
-	r.queued.add(now, 1)
+	r.queued.Add(now, 1)
 	if r.spans.report != nil {
 		r.spans.packet(f, AtReceive, now, done, r.net.Packet(h).Src)
 	}
@@ -73,4 +74,4 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 }
 
 // Receiving is how many packets have arrived that the transport has not handled yet.
-func (n *NIC) Receiving() int { return n.receiver.queued.n }
+func (n *NIC) Receiving() int { return n.receiver.queued.N }

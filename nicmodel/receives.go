@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -78,7 +79,7 @@ type receives struct {
 	queues []*SRQ // whose receives are fetched
 	free   []uint32
 	waited units.Time // by packets for theirs, summed over them
-	parked gauge
+	parked stage.Gauge
 }
 
 // CreateSRQ returns a receive queue for several queue pairs.
@@ -320,7 +321,7 @@ func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
 	}
 	f.ready = now
 	q.parked.push(r.frames, h)
-	r.parked.add(now, 1)
+	r.parked.Add(now, 1)
 	return true
 }
 
@@ -347,7 +348,7 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 				break
 			}
 			q.parked.pop(r.frames)
-			r.parked.add(now, -1)
+			r.parked.Add(now, -1)
 			r.waited += now - f.ready
 			if r.spans.report != nil {
 				r.spans.packet(f, AtRecvFetch, f.ready, now, r.net.Packet(h).Src)
@@ -367,7 +368,7 @@ func (r *receives) dropParked(now units.Time, q *qp) {
 	}
 	for q.parked.head != 0 {
 		r.transport.drop(now, q.parked.pop(r.frames))
-		r.parked.add(now, -1)
+		r.parked.Add(now, -1)
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })
 }

@@ -116,7 +116,7 @@ func TestReceivesOfAFailedQueuePair(t *testing.T) {
 		for range 6 { // of which four find a receive
 			b.post(x, datagramTo(y, nil))
 		}
-		waits := func() int { return y.nic.receives.parked.n }
+		waits := func() int { return y.nic.receives.parked.N }
 		for waits() == 0 && b.e.Now() < 10*units.Microsecond {
 			b.e.RunUntil(b.e.Now() + 10*units.Nanosecond)
 		}
@@ -239,8 +239,8 @@ func TestFetchedReceivesAreUsedInOrder(t *testing.T) {
 		if cfg.Receives.Prefetch == 0 {
 			want = 0
 		}
-		if bytes := fetchedRecvs(b.nics[0]); bytes != want || b.nics[0].receives.parked.n != 0 {
-			rt.Fatalf("%d bytes of receives crossed PCIe, want %d; %d packets wait", bytes, want, b.nics[0].receives.parked.n)
+		if bytes := fetchedRecvs(b.nics[0]); bytes != want || b.nics[0].receives.parked.N != 0 {
+			rt.Fatalf("%d bytes of receives crossed PCIe, want %d; %d packets wait", bytes, want, b.nics[0].receives.parked.N)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -17,7 +18,7 @@ import (
 // entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {
 	*chip
-	stage
+	stage.Stage
 	pairs      *queuePairs
 	transport  *transport
 	packetiser *packetiser
@@ -34,7 +35,7 @@ type scheduler struct {
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 	missFrom  units.Time           // since when one has waited for a packet that waits for an entry, or Never
 	missUntil units.Time           // until when that packet's read can't begin
-	missFor   Stall
+	missFor   stage.Stall
 }
 
 // add lets a queue pair send, at its current rate.
@@ -171,7 +172,7 @@ func (s *scheduler) nextDue() units.Time {
 // freeFrom returns from when on the scheduler can choose, now or later: it is free
 // itself, and so is a processing unit if a queue pair is due.
 func (s *scheduler) freeFrom(now units.Time) units.Time {
-	if free := s.freeAt(); free > now {
+	if free := s.FreeAt(); free > now {
 		return free
 	}
 	if s.missUntil > now {
@@ -215,7 +216,7 @@ func (s *scheduler) issue(now units.Time, q *qp) {
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
 	s.fullFrom, s.unitsFrom, s.missFrom = units.Never, units.Never, units.Never
-	return s.serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+	return s.Serve(min(since, now), now, why, s.cfg.SchedulerCycles)
 }
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is
@@ -236,7 +237,7 @@ func (s *scheduler) unitDone(now units.Time, q *qp) {
 }
 
 // hold keeps the scheduler until an entry's read can begin.
-func (s *scheduler) hold(until units.Time, why Stall) {
+func (s *scheduler) hold(until units.Time, why stage.Stall) {
 	if until > s.missUntil {
 		s.missUntil, s.missFor = until, why
 	}
@@ -244,14 +245,14 @@ func (s *scheduler) hold(until units.Time, why Stall) {
 
 // waits returns since when a due queue pair has waited, or Never, and for
 // what.
-func (s *scheduler) waits() (since units.Time, why Stall) {
+func (s *scheduler) waits() (since units.Time, why stage.Stall) {
 	if s.missFrom < min(s.unitsFrom, s.fullFrom) {
 		return s.missFrom, s.missFor
 	}
 	if s.unitsFrom < s.fullFrom {
-		return s.unitsFrom, StallUnits
+		return s.unitsFrom, stage.StallUnits
 	}
-	return s.fullFrom, StallTxBuffer
+	return s.fullFrom, stage.StallTxBuffer
 }
 
 func (s *scheduler) wake(at units.Time) {

@@ -1,6 +1,9 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // StateConfig describes the memory on the chip for what the NIC keeps in host memory and needs
 // for its work (the interconnect context memory of the mlx4 and mlx5 drivers): contexts of queue pairs, the
@@ -75,7 +78,7 @@ type state struct {
 	held    int        // lines of it, and of elements
 	lines   *lineCache // nil as long as all fits
 	awaited awaitedElements
-	fetches inflight
+	fetches stage.Inflight
 	uses    [numEntries]entryUse
 	back    []uint64 // lines to write back
 }
@@ -92,7 +95,7 @@ type entryUse struct {
 }
 
 func newState(on *chip) *state {
-	return &state{chip: on, awaited: awaitedElements{chip: on, fetches: newInflight(on.cfg.State.Fetches)}, fetches: newInflight(on.cfg.State.Fetches)}
+	return &state{chip: on, awaited: awaitedElements{chip: on, fetches: stage.NewInflight(on.cfg.State.Fetches)}, fetches: stage.NewInflight(on.cfg.State.Fetches)}
 }
 
 // full reports whether entries have to be looked up.
@@ -204,7 +207,7 @@ func (s *state) need(t units.Time, kind entryKind, at, from uint64, bytes int) (
 }
 
 // needIn is need of one of the memories.
-func (s *state) needIn(lines *lineCache, fetches *inflight, t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
+func (s *state) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
 	u, k := &s.uses[kind], &entryKinds[kind]
 	missing, end := 0, at+uint64(bytes)
 	ready = t
@@ -226,7 +229,7 @@ func (s *state) needIn(lines *lineCache, fetches *inflight, t units.Time, kind e
 		return ready, t
 	}
 	u.misses++
-	free = fetches.free(t)
+	free = fetches.Free(t)
 	// Its room on the link is taken now. If it has to wait to be read, it will not wait
 	// for what is on the link now as well.
 	done := max(s.pcie.Read(t, from, missing*cacheLine, k.why), free+s.pcie.alone(missing*cacheLine))
@@ -234,7 +237,7 @@ func (s *state) needIn(lines *lineCache, fetches *inflight, t units.Time, kind e
 		s.pcie.Write(t, l, cacheLine, ForContext)
 	}
 	s.back = s.back[:0]
-	fetches.hold(done)
+	fetches.Hold(done)
 	for l := at; l < end; l += cacheLine {
 		if slot := lines.find(l); slot != nil && slot.ready == fetching {
 			slot.ready = done

@@ -8,35 +8,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// How the parameters that have a form of their own are written in scenarios.
-
-// parseClock reads a clock's rate such as "500MHz" or "1 GHz", with one of the units
-// Hz, KHz, MHz and GHz, rounded to a whole number of cycles a second.
-func parseClock(s string) (Clock, error) {
-	text := strings.ToLower(s)
-	if number, ok := strings.CutSuffix(text, "hz"); ok {
-		// The decimal prefixes are those of rates.
-		if r, err := units.ParseRate(number + "bps"); err == nil && r >= 0 {
-			return Clock(r), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no clock rate: write it with its unit, such as 500MHz", s)
-}
-
-// String returns the rate with its unit, exactly.
-func (f Clock) String() string {
-	return strings.TrimSuffix(units.Rate(f).String(), "bps") + "Hz"
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *Clock) UnmarshalText(b []byte) (err error) {
-	*f, err = parseClock(string(b))
-	return err
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (f Clock) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
 var headerNames = [...]string{PCIeBench: "pcie-bench", Kalia: "kalia", Flit: "flit"}
 
 func (h PCIeHeaders) String() string {

@@ -8,31 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/sluice-rdma/sluice/units"
 )
-
-func TestClockText(t *testing.T) {
-	for text, want := range map[string]Clock{"500MHz": 500_000_000, "156.25 MHz": 156_250_000, "1ghz": 1_000_000_000, "3Hz": 3} {
-		if got, err := parseClock(text); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "500", "MHz", "-1MHz", "1Mbps", "1e30GHz"} {
-		if got, err := parseClock(text); err == nil {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		f := Clock(rapid.Int64Min(0).Draw(t, "f"))
-		var back Clock
-		text, _ := f.MarshalText()
-		if err := back.UnmarshalText(text); err != nil || back != f {
-			t.Fatalf("%d is written %s and read %d, %v", f, text, back, err)
-		}
-	})
-}
 
 // Rates of lanes after line coding, as the specification's tables have them.
 func TestParseLink(t *testing.T) {

@@ -122,7 +122,7 @@ func (x *translation) list(t units.Time, q *qp, sgl []SGE, offset uint32, length
 func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	if known > now {
 		q.translatedAt = known
-		x.heldUntil = x.state.fetches.free(now)
+		x.heldUntil = x.state.fetches.Free(now)
 	}
 }
 

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -25,8 +26,8 @@ type transport struct {
 	offload     *offload
 	async       *asyncEvents
 
-	requests gauge // that are not over
-	active   gauge // queue pairs that have some
+	requests stage.Gauge // that are not over
+	active   stage.Gauge // queue pairs that have some
 
 	packets, noQP, badQKey uint64
 	payload                units.Bytes
@@ -35,7 +36,7 @@ type transport struct {
 // receive takes a packet through the transport.
 func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.packets++
-	t.receiver.queued.add(now, -1)
+	t.receiver.queued.Add(now, -1)
 	f := t.frames.at(h)
 	q := t.pairs.find(f.dstQPN)
 	switch {

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -40,16 +41,16 @@ func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
 // received after it make room for it.
 type processingUnits struct {
 	cfg    UnitsConfig
-	clock  Clock
-	taken  inflight   // until when each is
-	turn   units.Time // from when on a request may begin though none is free
+	clock  stage.Clock
+	taken  stage.Inflight // until when each is
+	turn   units.Time     // from when on a request may begin though none is free
 	busy   int64
 	served uint64
 	waits  unitWaits
-	watch  func(begin, end units.Time, why Stall)
+	watch  func(begin, end units.Time, why stage.Stall)
 }
 
-func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
+func (u *processingUnits) SetWatch(f func(begin, end units.Time, why stage.Stall)) { u.watch = f }
 
 // unitWaits is how long packets waited before the units, summed over them.
 type unitWaits struct {
@@ -58,16 +59,16 @@ type unitWaits struct {
 }
 
 // newUnits returns nil for none.
-func newUnits(c UnitsConfig, clock Clock) *processingUnits {
+func newUnits(c UnitsConfig, clock stage.Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
-	return &processingUnits{cfg: c, clock: clock, taken: newInflight(c.Units)}
+	return &processingUnits{cfg: c, clock: clock, taken: stage.NewInflight(c.Units)}
 }
 
 // free returns when a unit can take a request to send.
 func (u *processingUnits) free(t units.Time) units.Time {
-	return min(u.taken.free(t), max(t, u.turn))
+	return min(u.taken.Free(t), max(t, u.turn))
 }
 
 // send works on a packet of a request of a queue pair that is ready at t, and returns when it
@@ -81,7 +82,7 @@ func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
 
 // receive is send for a received packet; queue is of those that the queue pair receives.
 func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
-	begin := u.taken.free(t)
+	begin := u.taken.Free(t)
 	u.waits.Units += begin - t
 	return u.work(t, begin, u.cfg.cycles(op), queue)
 }
@@ -89,12 +90,12 @@ func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time)
 // work has a unit work from begin on.
 func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.Time) units.Time {
 	end := u.clock.Begin(u.clock.CycleAfter(begin) + cycles)
-	from := u.clock.CycleAfter(max(begin, u.taken.free(t)))
-	u.taken.hold(u.clock.Begin(from + cycles))
+	from := u.clock.CycleAfter(max(begin, u.taken.Free(t)))
+	u.taken.Hold(u.clock.Begin(from + cycles))
 	u.busy += cycles
 	u.served++
 	if u.watch != nil {
-		u.watch(u.clock.Begin(from), u.clock.Begin(from+cycles), StallNone)
+		u.watch(u.clock.Begin(from), u.clock.Begin(from+cycles), stage.StallNone)
 	}
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
 		u.waits.Queue += q - end
@@ -104,11 +105,7 @@ func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.T
 	return end
 }
 
-// account reports where the cycles of all units until now went.
-func (u *processingUnits) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range u.taken.until {
-		elapsed += u.clock.CycleAfter(max(now, until))
-	}
-	return Account{Stage: "units", Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
+// Account reports where the cycles of all units until now went.
+func (u *processingUnits) Account(now units.Time) stage.Account {
+	return u.taken.Account(now, "units", u.clock, u.served, u.busy)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -101,13 +102,13 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 	var stalled int64
 	for _, a := range b.nics[0].Accounts(b.e.Now()) {
 		if a.Stage == "scheduler" {
-			stalled = a.Stalled[StallUnits]
+			stalled = a.Stalled[stage.StallUnits]
 		}
 	}
 	if stalled < 50 || stalled > 100 {
 		t.Errorf("the scheduler stalled %d cycles for the one unit, which takes 100", stalled)
 	}
-	if a := b.nics[0].receiver.units.account(b.e.Now()); a.Busy != 2*100+2*50 {
+	if a := b.nics[0].receiver.units.Account(b.e.Now()); a.Busy != 2*100+2*50 {
 		t.Errorf("%+v, want two requests and two acknowledgements", a)
 	}
 }
@@ -139,7 +140,7 @@ func TestUnitsTakeTurns(t *testing.T) {
 	if got := u.receive(0, ib.Acknowledge, &pairs[14]); got != 750*ns {
 		t.Errorf("a late packet is done at %v, want 750 ns", got)
 	}
-	if a := u.account(750 * ns); a.Busy != 1450 || a.Idle != 50 {
+	if a := u.Account(750 * ns); a.Busy != 1450 || a.Idle != 50 {
 		t.Errorf("%+v", a)
 	}
 }

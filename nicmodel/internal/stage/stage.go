@@ -1,4 +1,4 @@
-package nicmodel
+package stage
 
 import "github.com/sluice-rdma/sluice/units"
 
@@ -17,90 +17,91 @@ const (
 	StallUnits             // all processing units were at work
 	StallContext           // the queue pair's context was not on the chip
 	StallTranslation       // a memory key's or a page's entry was not on the chip
-	numStalls
+	NumStalls
 )
 
-var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order", "units", "context", "translation"}
+var stallNames = [NumStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order", "units", "context", "translation"}
 
 func (s Stall) String() string { return stallNames[s] }
 
 // Stalls lists the reasons, StallNone first.
 func Stalls() []Stall {
-	all := make([]Stall, numStalls)
+	all := make([]Stall, NumStalls)
 	for i := range all {
 		all[i] = Stall(i)
 	}
 	return all
 }
 
-// stage is one unit of the pipeline that serves its work in order, each piece for a
+// Stage is one unit of the pipeline that serves its work in order, each piece for a
 // whole number of cycles of its clock. It is driven by events: nothing happens
 // while it idles, and the next piece of work updates its account. At any instant
 // busy, stalled and idle cycles add up to those elapsed.
-type stage struct {
-	name  string
-	clock Clock
-	free  int64      // first cycle not yet accounted for
+type Stage struct {
+	Name  string
+	Clock Clock
+	Free  int64      // first cycle not yet accounted for
 	since units.Time // when it begins
 
 	busy    int64
 	idle    int64
-	stalled [numStalls]int64
+	stalled [NumStalls]int64
 	served  uint64
 
 	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if not set
 }
 
-func (s *stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
+// SetWatch implements Accounted.
+func (s *Stage) SetWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
 
-// serve accounts for a piece of work that reached the stage at ready, could not
+// Serve accounts for a piece of work that reached the stage at ready, could not
 // begin before blocked because of why, and takes so many cycles. It returns the
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
-func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
+func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
 	if ready > s.since {
-		at := s.clock.CycleAfter(ready)
-		s.idle += at - s.free
-		s.free = at
+		at := s.Clock.CycleAfter(ready)
+		s.idle += at - s.Free
+		s.Free = at
 	}
 	if blocked > ready {
 		s.stall(blocked, why)
 	}
 	if s.watch != nil && cycles > 0 {
-		s.watch(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
+		s.watch(s.Clock.Begin(s.Free), s.Clock.Begin(s.Free+cycles), StallNone)
 	}
-	s.free += cycles
+	s.Free += cycles
 	s.busy += cycles
 	s.served++
-	s.since = s.clock.Begin(s.free)
+	s.since = s.Clock.Begin(s.Free)
 	return s.since
 }
 
 // stall accounts for a wait until blocked.
-func (s *stage) stall(blocked units.Time, why Stall) {
-	b := s.clock.CycleAfter(blocked)
-	if b <= s.free {
+func (s *Stage) stall(blocked units.Time, why Stall) {
+	b := s.Clock.CycleAfter(blocked)
+	if b <= s.Free {
 		return
 	}
-	s.stalled[why] += b - s.free
+	s.stalled[why] += b - s.Free
 	if s.watch != nil {
-		s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
+		s.watch(s.Clock.Begin(s.Free), s.Clock.Begin(b), why)
 	}
-	s.free = b // serve goes on
+	s.Free = b // serve goes on
 }
 
-// await accounts for the first part of a wait that serve goes on with.
-func (s *stage) await(ready, blocked units.Time, why Stall) {
-	s.serve(ready, blocked, why, 0)
+// Await accounts for the first part of a wait that serve goes on with.
+func (s *Stage) Await(ready, blocked units.Time, why Stall) {
+	s.Serve(ready, blocked, why, 0)
 	s.served--
 }
 
-// began returns when the stage began what it has just served, which took so many
+// Began returns when the stage began what it has just served, which took so many
 // cycles.
-func (s *stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - cycles) }
+func (s *Stage) Began(cycles int64) units.Time { return s.Clock.Begin(s.Free - cycles) }
 
-// freeAt returns the instant from which the stage can begin something.
-func (s *stage) freeAt() units.Time { return s.since }
+// FreeAt returns the instant from which the stage can begin something.
+func (s *Stage) FreeAt() units.Time { return s.since }
 
 // Account is where the cycles of a stage went up to some instant. A piece of work
 // in service counts as busy to its end, so Elapsed may be a little after the
@@ -115,14 +116,14 @@ type Account struct {
 	Elapsed  int64
 	Busy     int64
 	Idle     int64
-	Stalled  [numStalls]int64
+	Stalled  [NumStalls]int64
 }
 
-// account reports where the cycles until now went.
-func (s *stage) account(now units.Time) Account {
-	a := Account{Stage: s.name, Clock: s.clock, Parallel: 1, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
-	if c := s.clock.CycleAfter(now); c > s.free {
-		a.Idle += c - s.free
+// Account reports where the cycles until now went.
+func (s *Stage) Account(now units.Time) Account {
+	a := Account{Stage: s.Name, Clock: s.Clock, Parallel: 1, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.Free}
+	if c := s.Clock.CycleAfter(now); c > s.Free {
+		a.Idle += c - s.Free
 		a.Elapsed = c
 	}
 	return a

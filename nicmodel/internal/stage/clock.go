@@ -1,7 +1,9 @@
-package nicmodel
+package stage
 
 import (
+	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -13,9 +15,12 @@ type Clock uint64
 
 const second = uint64(units.Second)
 
+// Picoseconds is the clock of what is measured in time and not in cycles.
+const Picoseconds = Clock(second)
+
 // CycleAfter returns the first cycle that begins at or after t.
 func (f Clock) CycleAfter(t units.Time) int64 {
-	if uint64(f) == second { // the MAC's
+	if f == Picoseconds {
 		return int64(t)
 	}
 	hi, lo := bits.Mul64(uint64(t), uint64(f))
@@ -29,13 +34,40 @@ func (f Clock) CycleAfter(t units.Time) int64 {
 // Begin returns the instant at which a cycle begins, rounded down to a
 // picosecond, so that CycleAfter(Begin(c)) is c.
 func (f Clock) Begin(cycle int64) units.Time {
-	if uint64(f) == second {
+	if f == Picoseconds {
 		return units.Time(cycle)
 	}
 	hi, lo := bits.Mul64(uint64(cycle), second)
 	q, _ := bits.Div64(hi, lo, uint64(f))
 	return units.Time(q)
 }
+
+// parseClock reads a clock's rate such as "500MHz" or "1 GHz", with one of the units
+// Hz, KHz, MHz and GHz, rounded to a whole number of cycles a second.
+func parseClock(s string) (Clock, error) {
+	text := strings.ToLower(s)
+	if number, ok := strings.CutSuffix(text, "hz"); ok {
+		// The decimal prefixes are those of rates.
+		if r, err := units.ParseRate(number + "bps"); err == nil && r >= 0 {
+			return Clock(r), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no clock rate: write it with its unit, such as 500MHz", s)
+}
+
+// String returns the rate with its unit, exactly.
+func (f Clock) String() string {
+	return strings.TrimSuffix(units.Rate(f).String(), "bps") + "Hz"
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *Clock) UnmarshalText(b []byte) (err error) {
+	*f, err = parseClock(string(b))
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (f Clock) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // Counter is the free-running counter from which a NIC stamps completions: it
 // counts at a nominal rate that is off by so many parts per billion, and wraps.

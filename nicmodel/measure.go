@@ -1,0 +1,191 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// accounted are all such parts of the NIC.
+func (n *NIC) accounted() []stage.Accounted {
+	all := []stage.Accounted{
+		&n.doorbell.Stage, &n.elements.Stage, stage.Awaited{Stage: &n.scheduler.Stage, Waits: n.scheduler.waits}, &n.packetiser.Stage,
+		&n.mac.Stage, &n.receiver.parse, &n.receiver.transport, &n.completions.Stage,
+	}
+	if u := n.receiver.units; u != nil {
+		all = append(all, u)
+	}
+	if n.atomics.InFlight > 0 {
+		all = append(all, &n.atomics)
+	}
+	if p := n.offload.processors; p != nil {
+		all = append(all, p)
+	}
+	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
+}
+
+// Accounts reports where each stage's cycles went until now. Processing units have
+// one account for all units. The atomics unit, for all operations that it can have
+// under way, the processors of the engines, and the two directions of PCIe count picoseconds.
+func (n *NIC) Accounts(now units.Time) []stage.Account {
+	var all []stage.Account
+	for _, a := range n.accounted() {
+		all = append(all, a.Account(now))
+	}
+	return all
+}
+
+// OnWork calls f with every span of time in which a part of the NIC is at work, or
+// stalled for the reason why, which is StallNone for work. stage is its index in the
+// result of Accounts. f is called as soon as the span is known: work may lie in the
+// future, and a stall is reported when it is over. Spans of one stage do not overlap;
+// units have one span at a time each. Each account that Accounts returns is the sum of
+// its spans. What a second port shares with the first one calls the first one's f only. nil ends the calls.
+func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why stage.Stall)) {
+	for i, a := range n.accounted() {
+		if n.first != nil && n.first.has(a) {
+			continue
+		}
+		if f == nil {
+			a.SetWatch(nil)
+			continue
+		}
+		a.SetWatch(func(begin, end units.Time, why stage.Stall) { f(i, begin, end, why) })
+	}
+}
+
+// has reports whether a part is one of those that ports share, and the NIC's.
+func (n *NIC) has(a stage.Accounted) bool {
+	return a == stage.Accounted(&n.pcie.sides[Upstream]) || a == stage.Accounted(&n.pcie.sides[Downstream]) || a == stage.Accounted(n.receiver.units)
+}
+
+// OpenStalls calls f as OnWork does with the stalls that are not over now.
+func (n *NIC) OpenStalls(now units.Time, f func(stage int, begin, end units.Time, why stage.Stall)) {
+	for i, a := range n.accounted() {
+		w, ok := a.(stage.Awaited)
+		if !ok {
+			continue
+		}
+		if since, why := w.Waits(); since < now {
+			begin, end := max(w.FreeAt(), w.Clock.Begin(w.Clock.CycleAfter(since))), w.Clock.Begin(w.Clock.CycleAfter(now))
+			if begin < end {
+				f(i, begin, end, why)
+			}
+		}
+	}
+}
+
+// Waits reports such waits until now, in the order in which work meets them, for
+// the parts that the NIC has.
+func (n *NIC) Waits(now units.Time) []stage.Wait {
+	all := n.scheduler.holdWaits(now)
+	if n.cfg.SendTime.Tick > 0 {
+		all = append(all, stage.Wait{Where: "wqe", For: "their send time", Total: n.elements.waitedFor(now)})
+	}
+	if u := n.receiver.units; u != nil {
+		all = append(all, stage.Wait{Where: "units", For: "a unit", Total: u.waits.Units, Taken: true}, stage.Wait{Where: "units", For: "the packet before of the queue pair", Total: u.waits.Queue})
+	}
+	if n.cfg.Receives.Prefetch > 0 {
+		all = append(all, stage.Wait{Where: "receives", For: "a receive over PCIe", Total: n.receives.waited})
+	}
+	if n.atomics.InFlight > 0 {
+		all = append(all, stage.Wait{Where: "atomics", For: "room in the unit", Total: n.atomics.waits.Unit, Taken: true}, stage.Wait{Where: "atomics", For: "the lock of the address", Total: n.atomics.waits.Lock, Taken: true})
+	}
+	if p := n.offload.processors; p != nil {
+		all = append(all, stage.Wait{Where: "processors", For: "a processor", Total: p.waited})
+	}
+	if n.cfg.State.Bytes > 0 {
+		for i, u := range n.state.uses {
+			all = append(all, stage.Wait{Where: entryKinds[i].name, For: "an entry in host memory", Total: u.waited})
+		}
+	}
+	p := n.pcie
+	if p.tags.Bounded() {
+		all = append(all, stage.Wait{Where: "pcie", For: "a tag", Total: p.stalls.Tags, Taken: true})
+		if p.memory != nil {
+			all = append(all, stage.Wait{Where: "pcie", For: "a tag, held for memory", Total: p.stalls.TagsMemory, Taken: true})
+		}
+	}
+	if p.taken.Bounded() {
+		all = append(all, stage.Wait{Where: "pcie", For: "non-posted credits", Total: p.stalls.NonPosted, Taken: true})
+	}
+	if p.cfg.Peer.Rate > 0 {
+		all = append(all, stage.Wait{Where: "pcie", For: "data that the peer device gives", Total: p.stalls.Peer, Taken: true})
+	}
+	if p.credits.bounded() {
+		all = append(all, stage.Wait{Where: "pcie", For: "posted credits", Total: p.stalls.Credits[byHost], Taken: true})
+		if p.memory != nil {
+			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for memory", Total: p.stalls.Credits[byMemory], Taken: true})
+		}
+		if p.cfg.Peer.Rate > 0 {
+			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for the peer device", Total: p.stalls.Credits[byPeer], Taken: true})
+		}
+		if p.mmu != nil {
+			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for page walks", Total: p.stalls.Credits[byWalk], Taken: true})
+		}
+	}
+	if p.mmu != nil {
+		all = append(all, stage.Wait{Where: "pcie", For: "translation", Total: p.stalls.Translation, Taken: p.mmu.walkers.Bounded()})
+	}
+	return all
+}
+
+// Caches reports the use until now of the caches that the NIC has. The memory on the
+// chip is not looked up, and so counts nothing, as long as all that there is fits.
+func (n *NIC) Caches() []stage.CacheUse {
+	var all []stage.CacheUse
+	if n.cfg.State.Bytes > 0 {
+		for i, u := range n.state.uses {
+			all = append(all, stage.CacheUse{Cache: entryKinds[i].name, Hits: u.hits, Misses: u.misses})
+		}
+	}
+	if m := n.pcie.mmu; m != nil {
+		all = append(all, stage.CacheUse{Cache: "iotlb", Hits: m.hits, Misses: m.misses})
+	}
+	return all
+}
+
+// namedGauge is a queue of the NIC.
+type namedGauge struct {
+	name string
+	*stage.Gauge
+}
+
+// gauges are all queues of the NIC, in the order in which work passes them.
+func (n *NIC) gauges() []namedGauge {
+	all := []namedGauge{{"wqe", &n.elements.queued}, {"requests", &n.transport.requests}, {"queue pairs", &n.transport.active}, {"transmit", &n.mac.queued}, {"receive", &n.receiver.queued}, {"no receive", &n.receives.parked}, {"completions", &n.completions.unpolled}}
+	if p := n.offload.processors; p != nil {
+		all = append(all, namedGauge{"engine events", &p.queued})
+	}
+	return all
+}
+
+// Queues reports what the NIC's queues held until now, in the order in which work
+// passes them:
+//
+//   - wqe: requests whose doorbell has been rung and that the transport does not have yet;
+//   - requests: those that it has and that are not over;
+//   - queue pairs: those with such requests;
+//   - transmit: packets between scheduler and wire, acknowledgements apart;
+//   - receive: packets that have arrived and that the transport has not handled;
+//   - no receive: packets that wait for their receive to be fetched, and those behind them;
+//   - completions: those that the transport has produced and that the host has not polled;
+//   - engine events: those that wait for a processor or are handled, where there are processors.
+func (n *NIC) Queues(now units.Time) []stage.QueueUse {
+	var all []stage.QueueUse
+	for _, g := range n.gauges() {
+		all = append(all, g.Use(g.name, now))
+	}
+	return all
+}
+
+// OnLevel calls f with a queue's length whenever that changes; queue is its index in
+// the result of Queues. nil ends the calls.
+func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
+	for i, g := range n.gauges() {
+		if f == nil {
+			g.SetWatch(nil)
+			continue
+		}
+		g.SetWatch(func(now units.Time, level int) { f(i, now, level) })
+	}
+}
