@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -88,10 +89,10 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		known = u.translation.region(now, r, a.VA, 8)
 		u.translation.holdBack(now, q, known)
 	}
-	read := u.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
-	sent, _ := u.pcie.Write(now, a.VA, 8, ForAtomic)
+	read := u.pcie.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
+	sent, _ := u.pcie.Write(now, a.VA, 8, pcie.ForAtomic)
 	if u.InFlight == 0 {
-		if !u.execute(q, a, u.pcie.left(sent+known-now)) {
+		if !u.execute(q, a, u.pcie.Left(sent+known-now)) {
 			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 			return false, false
 		}
@@ -146,7 +147,7 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile, or the memory is gone
+	if !u.execute(q, &p.Atomic, u.pcie.Left(now)) { // the key was deregistered meanwhile, or the memory is gone
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -37,7 +38,7 @@ func (a *awaitedElements) put(now units.Time, at uint64, bytes int) {
 		a.enter(at, bytes)
 		return
 	}
-	most := int(a.cfg.State.Elements / cacheLine)
+	most := int(a.cfg.State.Elements / pcie.CacheLine)
 	if a.held += linesOf(bytes); a.held <= most {
 		return
 	}
@@ -66,7 +67,7 @@ func (a *awaitedElements) clear(now units.Time) {
 			a.held -= linesOf(e.bytes)
 			continue
 		}
-		for at, end := e.at, e.at+uint64(e.bytes); at < end; at += cacheLine {
+		for at, end := e.at, e.at+uint64(e.bytes); at < end; at += pcie.CacheLine {
 			a.lines.remove(at)
 		}
 	}
@@ -111,7 +112,7 @@ func (u *usedElements) next(now units.Time) *usedElement {
 
 // enter needs no write back, as elements do not change.
 func (a *awaitedElements) enter(at uint64, bytes int) {
-	for end := at + uint64(bytes); at < end; at += cacheLine {
+	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		a.lines.touch(at, false)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -21,32 +22,32 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 		}
 		b.e.RunUntil(stop)
 		n = b.nics[0]
-		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, ForWQE), n
+		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, pcie.ForWQE), n
 	}
-	_, _, n := run(ib.WRRDMARead, room/2, room*cacheLine)
+	_, _, n := run(ib.WRRDMARead, room/2, room*pcie.CacheLine)
 	if u := cacheUse(n, "awaited wqe"); u.Hits+u.Misses != 0 {
 		t.Errorf("%+v though all fit", u)
 	}
 	free, once, _ := run(ib.WRRDMARead, 2*room, 0)
-	over, twice, n := run(ib.WRRDMARead, 2*room, room*cacheLine)
+	over, twice, n := run(ib.WRRDMARead, 2*room, room*pcie.CacheLine)
 	t.Logf("room for all: %.1f M/s, %.0f bytes of elements a request; for half of them: %.1f M/s, %.0f bytes", free, once, over, twice)
 	u := cacheUse(n, "awaited wqe")
 	if u.Misses < u.Hits {
 		t.Errorf("%+v: want misses mostly, as what is needed first is what was used longest ago", u)
 	}
 	header := n.cfg.PCIe.Headers
-	again := float64(cacheLine+header.completion()+header.request()) * float64(u.Misses) / float64(n.Stats().Requests)
+	again := float64(pcie.CacheLine+header.Completion()+header.Request()) * float64(u.Misses) / float64(n.Stats().Requests)
 	if d := twice - once; d < 0.9*again || d > 1.1*again {
 		t.Errorf("%.0f bytes a request more, want %.0f of those that are read again", d, again)
 	}
 	if over > free/2 {
 		t.Errorf("%.1f M/s with elements that do not fit, %.1f if they do: want less than half", over, free)
 	}
-	most := fetches / n.pcie.alone(cacheLine).Seconds() / 1e6
+	most := fetches / n.pcie.Alone(pcie.CacheLine).Seconds() / 1e6
 	if got := float64(u.Misses) / stop.Seconds() / 1e6; got > 1.1*most || got < 0.8*most {
 		t.Errorf("%.1f M misses a second, want the %.1f M of %d reads at a time", got, most, fetches)
 	}
-	if _, _, n := run(ib.WRRDMAWrite, 2*room, room*cacheLine); cacheUse(n, "awaited wqe").Misses != 0 {
+	if _, _, n := run(ib.WRRDMAWrite, 2*room, room*pcie.CacheLine); cacheUse(n, "awaited wqe").Misses != 0 {
 		t.Error("a Write needed its element again")
 	}
 }
@@ -57,7 +58,7 @@ func TestReadsThatWaitToBeSent(t *testing.T) {
 	const room, stop = 64, 100 * units.Microsecond
 	run := func(pairs, window, elements int) *NIC {
 		cfg := preset(t, "connectib")
-		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*cacheLine), 1 // so that most wait
+		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*pcie.CacheLine), 1 // so that most wait
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 8, window: window, batch: 1, spread: 1}, stop)
@@ -90,9 +91,9 @@ func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	misses := func(rate units.Rate) uint64 {
 		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 		slow := b.nics[0]
-		slow.cfg.PCIe.Rate, slow.cfg.State.Elements = rate, 128*cacheLine
+		slow.cfg.PCIe.Rate, slow.cfg.State.Elements = rate, 128*pcie.CacheLine
 		var err error
-		if slow.pcie, err = NewPCIe(slow.cfg.PCIe); err != nil {
+		if slow.pcie, err = pcie.New(slow.cfg.PCIe); err != nil {
 			t.Fatal(err)
 		}
 		for range 12 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -102,7 +103,7 @@ func (cs *completions) make(now units.Time) (done, at units.Time) {
 	room := cs.waiting.Free(now)
 	done = cs.Serve(now, room, stage.StallPCIe, cs.cfg.CQECycles)
 	if room > now {
-		return done, min(done, max(now, cs.pcie.Free(Upstream)))
+		return done, min(done, max(now, cs.pcie.Free(pcie.Upstream)))
 	}
 	return done, done
 }
@@ -111,7 +112,7 @@ func (cs *completions) make(now units.Time) (done, at units.Time) {
 // when the host sees it.
 func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 	if done > sent {
-		sent, visible = done, cs.pcie.left(done)
+		sent, visible = done, cs.pcie.Left(done)
 	}
 	cs.waiting.Hold(sent)
 	cs.buffer.hold(sent)
@@ -122,7 +123,7 @@ func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 // written, and returns when the host can see it. It takes its place on the link at a time, and is made at done.
 func (cs *completions) write(at, done units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))
-	sent, visible := cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, ForCQE)
+	sent, visible := cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, pcie.ForCQE)
 	if ahead > 0 { // of a session, the title that comes last stands for all
 		return visible
 	}

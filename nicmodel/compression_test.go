@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -31,7 +32,7 @@ func TestCompressedBytes(t *testing.T) {
 		}
 		b.post(x, wrs...)
 		b.e.RunUntil(units.Millisecond)
-		got := x.nic.PCIe().Traffic(Upstream, MemWr, ForCQE)
+		got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForCQE)
 		if got.Packets != c.want || got.Bytes != units.Bytes(c.want)*(64+24) {
 			t.Errorf("%d completions, %d a session: %+v, want %d elements", c.batch, c.max, got, c.want)
 		}
@@ -184,7 +185,7 @@ func completionsOf(t testing.TB, cfg Config, load [2][]traffic) (polled [2][2][]
 	look()
 	look()
 	for i, e := range ends {
-		written[i] = e.nic.PCIe().Traffic(Upstream, MemWr, ForCQE).Packets
+		written[i] = e.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForCQE).Packets
 	}
 	return polled, written
 }

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -13,7 +14,7 @@ func (c *Config) PacketsBeforeWire(payload int) int { return c.TxBuffer / (slotB
 // are not useful.
 type Config struct {
 	// PCIe is the link to the host's memory and the DMA engine.
-	PCIe PCIeConfig `yaml:"pcie"`
+	PCIe pcie.Config `yaml:"pcie"`
 
 	// CoreClock drives every stage but the MAC.
 	CoreClock stage.Clock `yaml:"core_clock"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -318,16 +319,16 @@ func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all b
 func checkPCIe(t *rapid.T, n *NIC) {
 	now := n.engine.Now()
 	accounts := n.Accounts(now)
-	byPurpose := [numDirections]units.Bytes{}
+	byPurpose := [pcie.NumDirections]units.Bytes{}
 	for i, m := range func() []map[string]units.Bytes { up, down := n.PCIeBytes(); return []map[string]units.Bytes{up, down} }() {
 		for _, x := range m {
 			byPurpose[i] += x
 		}
 	}
-	for d := range numDirections {
-		var all TLPs
-		for kind := range numTLPTypes {
-			for why := range numPurposes {
+	for d := range pcie.NumDirections {
+		var all pcie.TLPs
+		for kind := range pcie.NumTLPTypes {
+			for why := range pcie.NumPurposes {
 				x := n.PCIe().Traffic(d, kind, why)
 				if x.Packets == 0 && x.Bytes != 0 {
 					t.Fatalf("%v for %v: %+v", kind, why, x)

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -18,12 +19,12 @@ type contexts struct {
 }
 
 func (c *contexts) addr(q *qp) uint64 {
-	return contextTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*cacheLine
+	return contextTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*pcie.CacheLine
 }
 
 // resources is where what a queue pair keeps for its answers lies, and how much that is.
 func (c *contexts) resources(q *qp) (at uint64, bytes int) {
-	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * cacheLine
+	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * pcie.CacheLine
 	return resourceTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
 }
 
@@ -71,8 +72,8 @@ func (c *contexts) lookUpReceived(t units.Time, q *qp, h *rc.Header) (ready, fre
 		}
 		return ready, free
 	}
-	at += uint64(uint32(h.PSN)%uint32(bytes/cacheLine)) * cacheLine
-	known, from := c.state.need(t, entryContext, at, at, cacheLine)
+	at += uint64(uint32(h.PSN)%uint32(bytes/pcie.CacheLine)) * pcie.CacheLine
+	known, from := c.state.need(t, entryContext, at, at, pcie.CacheLine)
 	q.contextAt = max(q.contextAt, known)
 	return max(ready, known), max(free, from)
 }

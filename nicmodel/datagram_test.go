@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -116,7 +117,7 @@ func TestDatagramLayout(t *testing.T) {
 		if !bytes.Equal(buf, want) {
 			rt.Fatalf("memory differs: % x\nwant % x", buf, want)
 		}
-		if wire := y.nic.PCIe().Traffic(Upstream, MemWr, ForPayload).Packets; (wire == 0) != (len(got) == 0 || preset.Framing == fabric.InfiniBand && len(payload) == 0) {
+		if wire := y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Packets; (wire == 0) != (len(got) == 0 || preset.Framing == fabric.InfiniBand && len(payload) == 0) {
 			rt.Fatalf("%d payload writes for %d bytes", wire, len(payload))
 		}
 	})

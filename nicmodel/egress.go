@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"slices"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -70,24 +71,24 @@ func (c *EgressConfig) rules() error {
 		}
 		switch {
 		case tsa != TSAStrict && tsa != TSAETS:
-			return bad("egress.tsa", tsa, "choose %s or %s for each traffic class", TSAStrict, TSAETS)
+			return bounds.Bad("egress.tsa", tsa, "choose %s or %s for each traffic class", TSAStrict, TSAETS)
 		case share < 0 || share > 100 || tsa == TSAStrict && share != 0:
-			return bad("egress.tcbw", share, "choose 0 to 100 for a traffic class of ets, and 0 for a strict one, such as class %d", i)
+			return bounds.Bad("egress.tcbw", share, "choose 0 to 100 for a traffic class of ets, and 0 for a strict one, such as class %d", i)
 		}
 		sum, ets = sum+share, ets || tsa == TSAETS
 	}
 	switch {
 	case len(c.TSA) > fabric.MaxPriorities:
-		return bad("egress.tsa", len(c.TSA), "choose at most %d traffic classes", fabric.MaxPriorities)
+		return bounds.Bad("egress.tsa", len(c.TSA), "choose at most %d traffic classes", fabric.MaxPriorities)
 	case len(c.TCBW) > len(c.TSA):
-		return bad("egress.tcbw", len(c.TCBW), "choose at most as many shares as egress.tsa has traffic classes, %d", len(c.TSA))
+		return bounds.Bad("egress.tcbw", len(c.TCBW), "choose at most as many shares as egress.tsa has traffic classes, %d", len(c.TSA))
 	case ets && sum != 100:
-		return bad("egress.tcbw", sum, "choose shares of the classes of ets that add up to 100")
+		return bounds.Bad("egress.tcbw", sum, "choose shares of the classes of ets that add up to 100")
 	case len(c.PrioTC) > fabric.MaxPriorities:
-		return bad("egress.prio_tc", len(c.PrioTC), "choose a class for at most %d priorities", fabric.MaxPriorities)
+		return bounds.Bad("egress.prio_tc", len(c.PrioTC), "choose a class for at most %d priorities", fabric.MaxPriorities)
 	}
 	if i := slices.IndexFunc(c.PrioTC, func(tc int) bool { return tc < 0 || tc >= len(c.TSA) }); i >= 0 {
-		return bad("egress.prio_tc", c.PrioTC[i], "choose one of the %d traffic classes that egress.tsa has", len(c.TSA))
+		return bounds.Bad("egress.prio_tc", c.PrioTC[i], "choose one of the %d traffic classes that egress.tsa has", len(c.TSA))
 	}
 	return nil
 }
@@ -127,16 +128,16 @@ func functionShares(functions []FunctionConfig) shares {
 
 func functionRules(functions []FunctionConfig) error {
 	if n := len(functions); n > mostFunctions {
-		return bad("functions", n, "choose at most %d functions", mostFunctions)
+		return bounds.Bad("functions", n, "choose at most %d functions", mostFunctions)
 	}
 	for _, f := range functions {
 		switch {
-		case f.MaxTxRate != 0 && (f.MaxTxRate < units.Mbps || f.MaxTxRate > mostRate):
-			return bad("functions.max_tx_rate", f.MaxTxRate, "choose %v to %v, or 0 for no bound", units.Mbps, mostRate)
-		case f.MinTxRate < 0 || f.MinTxRate > mostRate:
-			return bad("functions.min_tx_rate", f.MinTxRate, "choose at most %v, or 0 for no guarantee", mostRate)
+		case f.MaxTxRate != 0 && (f.MaxTxRate < units.Mbps || f.MaxTxRate > bounds.MostRate):
+			return bounds.Bad("functions.max_tx_rate", f.MaxTxRate, "choose %v to %v, or 0 for no bound", units.Mbps, bounds.MostRate)
+		case f.MinTxRate < 0 || f.MinTxRate > bounds.MostRate:
+			return bounds.Bad("functions.min_tx_rate", f.MinTxRate, "choose at most %v, or 0 for no guarantee", bounds.MostRate)
 		case f.MaxTxRate > 0 && f.MinTxRate > f.MaxTxRate:
-			return bad("functions.min_tx_rate", f.MinTxRate, "choose at most functions.max_tx_rate, %v", f.MaxTxRate)
+			return bounds.Bad("functions.min_tx_rate", f.MinTxRate, "choose at most functions.max_tx_rate, %v", f.MaxTxRate)
 		}
 	}
 	return nil

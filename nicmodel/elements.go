@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -39,7 +40,7 @@ func sendWQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 	} else {
 		n += pieces * wqeSegment
 	}
-	return (n + cacheLine - 1) / cacheLine * cacheLine
+	return (n + pcie.CacheLine - 1) / pcie.CacheLine * pcie.CacheLine
 }
 
 func (q *qp) wqeBytes(w *sendWQE) int {
@@ -53,7 +54,7 @@ func (q *qp) wqeBytes(w *sendWQE) int {
 // wqeAddr is where the element with that running count lies. Elements of several
 // strides are spread as if each had one: only their pages matter.
 func (q *qp) wqeAddr(count uint32) uint64 {
-	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*cacheLine
+	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*pcie.CacheLine
 }
 
 // elementAt is where the element with that running count lies among those on the chip.
@@ -191,9 +192,9 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
 		}
-		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, ForWQE)
+		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, pcie.ForWQE)
 		if context > now {
-			arrived = max(arrived, context+e.pcie.alone(bytes))
+			arrived = max(arrived, context+e.pcie.Alone(bytes))
 		}
 		if context > t {
 			e.Await(t, context, stage.StallContext)
@@ -236,8 +237,8 @@ func (e *elements) ahead() int {
 	for _, p := range e.state.ports {
 		queues += p.live
 	}
-	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*cacheLine
-	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*cacheLine)))
+	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*pcie.CacheLine
+	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
 }
 
 // start takes note that an element is worked on for the first time.

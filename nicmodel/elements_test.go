@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -58,12 +59,12 @@ func TestLinesOfAWQE(t *testing.T) {
 		if got := len(b.poll(x)); got != c.batch {
 			t.Fatalf("%d completions of %d", got, c.batch)
 		}
-		bells, reads := x.nic.PCIe().Traffic(Downstream, MemWr, ForDoorbell), x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE)
+		bells, reads := x.nic.PCIe().Traffic(pcie.Downstream, pcie.MemWr, pcie.ForDoorbell), x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE)
 		if bells.Packets != c.doorbell || reads.Packets != c.reads {
 			t.Errorf("%d of %d bytes inline, %d a fetch: %d doorbell TLPs and %d reads, want %d and %d", c.batch, c.inline, c.fetch, bells.Packets, reads.Packets, c.doorbell, c.reads)
 		}
 		size := units.Bytes(sendWQEBytes(ib.WRRDMAWrite, ib.RC, 0, c.inline) * c.batch)
-		fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		fetched := x.nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		if got := fetched.Bytes - units.Bytes(20*fetched.Packets); c.batch > 1 && got != size {
 			t.Errorf("%d bytes of elements fetched, want %d", got, size)
 		}
@@ -88,13 +89,13 @@ func TestPrefetchOfElements(t *testing.T) {
 			b.post(x, wrs...)
 			// The wire takes 89 us for each.
 			b.e.RunUntil(50 * units.Microsecond)
-			fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+			fetched := x.nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 			want := min(posted, ahead+cfg.TxBuffer/kilobytePacket+1) // one is on the wire
 			if ahead == 0 {
 				want = posted
 			}
 			// The next read is for half as many or more.
-			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / cacheLine; got > want || got < want-ahead/2 {
+			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / pcie.CacheLine; got > want || got < want-ahead/2 {
 				t.Errorf("%d ahead: %d elements are read, want %d or up to %d fewer", ahead, got, want, ahead/2)
 			}
 			if fails {
@@ -135,7 +136,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 		if len(cs) != 2 || cs[0].WRID != 1 || cs[1].WRID != 2 {
 			t.Errorf("completions %+v", cs)
 		}
-		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want {
+		if got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE).Packets; got != want {
 			t.Errorf("busy %v: %d reads, want %d", busy, got, want)
 		}
 		// After a batch, whose elements are being fetched, one must not overtake.
@@ -145,7 +146,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 		if cs := b.poll(x); len(cs) != 3 || cs[0].WRID != 3 || cs[2].WRID != 5 {
 			t.Errorf("completions %+v", cs)
 		}
-		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want+2 {
+		if got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE).Packets; got != want+2 {
 			t.Errorf("busy %v: %d reads, want %d", busy, got, want+2)
 		}
 	}
@@ -158,7 +159,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 	use := func(op ib.WROpcode, batch int) stage.CacheUse {
 		cfg := preset(t, "cx6dx")
 		// A line of context, one of a key and one of pages; six are left for elements.
-		cfg.State = StateConfig{Bytes: 9 * cacheLine, Ways: 9, Fetches: 4, Context: 64}
+		cfg.State = StateConfig{Bytes: 9 * pcie.CacheLine, Ways: 9, Fetches: 4, Context: 64}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		mine, r := x.region(t, make([]byte, 256)), y.region(t, make([]byte, 256))
@@ -225,7 +226,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 	const queues, posted = 32, 64
 	cfg := preset(t, "cx6dx")
-	cfg.State.Bytes = queues * (256 + 8*cacheLine) // contexts, and 8 elements of each queue pair
+	cfg.State.Bytes = queues * (256 + 8*pcie.CacheLine) // contexts, and 8 elements of each queue pair
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var post []func()
 	var nic *NIC
@@ -243,12 +244,12 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		nic = x.nic
 	}
 	round := func() units.Bytes {
-		before := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		before := nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		for _, f := range post {
 			f()
 		}
 		b.e.RunUntil(b.e.Now() + units.Millisecond)
-		after := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		after := nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		return after.Bytes - before.Bytes - units.Bytes(20*(after.Packets-before.Packets))
 	}
 	elements := nic.doorbell.elements
@@ -259,7 +260,7 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 	if got := elements.ahead(); !nic.state.full() || got != 8 {
 		t.Errorf("%d ahead when not all fits, want 8", got)
 	}
-	const once = queues * posted * cacheLine
+	const once = queues * posted * pcie.CacheLine
 	if got := round(); got > once*17/10 || got < once {
 		t.Errorf("%d bytes of elements are read, want less than 1.7 times %d", got, once)
 	}

@@ -1,6 +1,9 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // InterruptConfig describes the way from the NIC's interrupt to the host's software.
 type InterruptConfig struct {
@@ -68,7 +71,7 @@ func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 	} else {
 		v.requested = armedAny
 	}
-	cs.schedule(cs.pcie.mmio(now, armBytes, ForEvent), evArm, uint64(num))
+	cs.schedule(cs.pcie.Store(now, armBytes, pcie.ForEvent), evArm, uint64(num))
 }
 
 // armed takes an arming that has reached the NIC.
@@ -104,11 +107,11 @@ func (cs *completions) interrupt(at units.Time, num uint32) {
 	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
 	done, at := cs.make(at)
-	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
+	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, pcie.ForEvent)
 	cs.eqes++
 	// The address to which interrupts are written is not translated as memory is: it
 	// counts as the event queue's page, which is always translated.
-	sent, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
+	sent, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, pcie.ForEvent)
 	there = cs.sent(sent, there, done)
 	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
 }

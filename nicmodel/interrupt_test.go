@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -65,8 +66,8 @@ func TestEventTakesTime(t *testing.T) {
 		if len(b.events) != 1 || b.events[0] < want-2 || b.events[0] > want+2 {
 			t.Errorf("latency %v: events at %v, want one at %v; the completion was visible at %v", latency, b.events, want, b.visible[0])
 		}
-		up, down := b.nic.PCIe().Traffic(Upstream, MemWr, ForEvent), b.nic.PCIe().Traffic(Downstream, MemWr, ForEvent)
-		if up != (TLPs{2, 64 + 24 + 4 + 24}) || down != (TLPs{1, 8 + 24}) {
+		up, down := b.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForEvent), b.nic.PCIe().Traffic(pcie.Downstream, pcie.MemWr, pcie.ForEvent)
+		if up != (pcie.TLPs{Packets: 2, Bytes: 64 + 24 + 4 + 24}) || down != (pcie.TLPs{Packets: 1, Bytes: 8 + 24}) {
 			t.Errorf("PCIe: %+v up, %+v down", up, down)
 		}
 		// One arming, one event.

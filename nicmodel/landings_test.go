@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -58,7 +59,13 @@ func TestPhantomsHaveNothingUnderWay(t *testing.T) {
 func TestTheNICSeesItsOwnWrites(t *testing.T) {
 	b, x, y := joined(t)
 	// On a host this slow to show data, a READ comes long before they are there.
-	y.nic.pcie.cfg.WriteLatency = units.Millisecond / 10
+	slow := y.nic.cfg.PCIe
+	slow.WriteLatency = units.Millisecond / 10
+	link, err := pcie.New(slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*y.nic.pcie = *link
 	local, remote, back := pattern(3000, 1), make([]byte, 3000), make([]byte, 3000)
 	lr, rr, br := x.region(t, local), y.region(t, remote), x.region(t, back)
 	again := y.region(t, remote[1000:]) // the same memory by another key
@@ -133,7 +140,7 @@ func TestNoCompletionBeforeItsData(t *testing.T) {
 		cfg.PCIe.PostedCredits = rapid.IntRange(0, 3).Draw(r, "credits")
 		cfg.PCIe.PostedHold = units.Time(rapid.IntRange(0, 500).Draw(r, "hold")) * units.Nanosecond
 		if rapid.Bool().Draw(r, "iommu") {
-			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: units.Microsecond}
+			cfg.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: units.Microsecond}
 		}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)

@@ -30,7 +30,7 @@ func (c *Config) FixedLatencies() FixedLatencies {
 	return FixedLatencies{
 		Send:       c.PipelineLatency,
 		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
-		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.Rate.Serialize(units.Bytes(c.CQEBytes+pieces(c.CQEBytes, c.PCIe.MPS)*c.PCIe.Headers.request())) + c.PCIe.WriteLatency,
+		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.WriteTakes(c.CQEBytes),
 	}
 }
 

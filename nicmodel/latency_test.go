@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"testing"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -21,12 +22,12 @@ func TestFirstPacket(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := start + fetch
-			link, err := NewPCIe(cfg.PCIe)
+			link, err := pcie.New(cfg.PCIe)
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen := link.mmio(0, 64, ForDoorbell) + cfg.CoreClock.Begin(cfg.DoorbellCycles+cfg.WQECycles+cfg.SchedulerCycles)
-			want := link.Read(chosen, 0, payload, ForPayload) + cfg.CoreClock.Begin(cfg.PacketiserCycles)
+			chosen := link.Store(0, 64, pcie.ForDoorbell) + cfg.CoreClock.Begin(cfg.DoorbellCycles+cfg.WQECycles+cfg.SchedulerCycles)
+			want := link.Read(chosen, 0, payload, pcie.ForPayload) + cfg.CoreClock.Begin(cfg.PacketiserCycles)
 			// Each stage begins with a cycle.
 			if cycle := cfg.CoreClock.Begin(1); got < want || got > want+3*cycle {
 				t.Errorf("%s: %d bytes take %v, and %v is the sum of the stages", name, payload, got, want)

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"math/bits"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -30,7 +31,7 @@ func newLineCache(count, ways int) *lineCache {
 
 // set returns the lines that the one at an address can be in.
 func (l *lineCache) set(at uint64) []line {
-	i, _ := bits.Mul64(at/cacheLine*0x9e3779b97f4a7c15, l.sets)
+	i, _ := bits.Mul64(at/pcie.CacheLine*0x9e3779b97f4a7c15, l.sets)
 	first := int(i) * l.ways
 	return l.all[first : first+l.ways]
 }

@@ -1,6 +1,9 @@
 package nicmodel
 
 import (
+	"slices"
+
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -20,7 +23,7 @@ func (n *NIC) accounted() []stage.Accounted {
 	if p := n.offload.processors; p != nil {
 		all = append(all, p)
 	}
-	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
+	return append(all, n.pcie.Directions()...)
 }
 
 // Accounts reports where each stage's cycles went until now. Processing units have
@@ -55,7 +58,7 @@ func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why stage.Stall)) 
 
 // has reports whether a part is one of those that ports share, and the NIC's.
 func (n *NIC) has(a stage.Accounted) bool {
-	return a == stage.Accounted(&n.pcie.sides[Upstream]) || a == stage.Accounted(&n.pcie.sides[Downstream]) || a == stage.Accounted(n.receiver.units)
+	return a == stage.Accounted(n.receiver.units) || slices.Contains(n.pcie.Directions(), a)
 }
 
 // OpenStalls calls f as OnWork does with the stalls that are not over now.
@@ -98,35 +101,7 @@ func (n *NIC) Waits(now units.Time) []stage.Wait {
 			all = append(all, stage.Wait{Where: entryKinds[i].name, For: "an entry in host memory", Total: u.waited})
 		}
 	}
-	p := n.pcie
-	if p.tags.Bounded() {
-		all = append(all, stage.Wait{Where: "pcie", For: "a tag", Total: p.stalls.Tags, Taken: true})
-		if p.memory != nil {
-			all = append(all, stage.Wait{Where: "pcie", For: "a tag, held for memory", Total: p.stalls.TagsMemory, Taken: true})
-		}
-	}
-	if p.taken.Bounded() {
-		all = append(all, stage.Wait{Where: "pcie", For: "non-posted credits", Total: p.stalls.NonPosted, Taken: true})
-	}
-	if p.cfg.Peer.Rate > 0 {
-		all = append(all, stage.Wait{Where: "pcie", For: "data that the peer device gives", Total: p.stalls.Peer, Taken: true})
-	}
-	if p.credits.bounded() {
-		all = append(all, stage.Wait{Where: "pcie", For: "posted credits", Total: p.stalls.Credits[byHost], Taken: true})
-		if p.memory != nil {
-			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for memory", Total: p.stalls.Credits[byMemory], Taken: true})
-		}
-		if p.cfg.Peer.Rate > 0 {
-			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for the peer device", Total: p.stalls.Credits[byPeer], Taken: true})
-		}
-		if p.mmu != nil {
-			all = append(all, stage.Wait{Where: "pcie", For: "posted credits, held for page walks", Total: p.stalls.Credits[byWalk], Taken: true})
-		}
-	}
-	if p.mmu != nil {
-		all = append(all, stage.Wait{Where: "pcie", For: "translation", Total: p.stalls.Translation, Taken: p.mmu.walkers.Bounded()})
-	}
-	return all
+	return append(all, n.pcie.Waits()...)
 }
 
 // Caches reports the use until now of the caches that the NIC has. The memory on the
@@ -138,10 +113,7 @@ func (n *NIC) Caches() []stage.CacheUse {
 			all = append(all, stage.CacheUse{Cache: entryKinds[i].name, Hits: u.hits, Misses: u.misses})
 		}
 	}
-	if m := n.pcie.mmu; m != nil {
-		all = append(all, stage.CacheUse{Cache: "iotlb", Hits: m.hits, Misses: m.misses})
-	}
-	return all
+	return append(all, n.pcie.Caches()...)
 }
 
 // namedGauge is a queue of the NIC.
@@ -188,4 +160,22 @@ func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 		}
 		g.SetWatch(func(now units.Time, level int) { f(i, now, level) })
 	}
+}
+
+// PCIeBytes reports the bytes that crossed the link to the host and from it, by
+// purpose.
+func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
+	return n.pcie.Crossed(pcie.Upstream), n.pcie.Crossed(pcie.Downstream)
+}
+
+// RegisterRequest is a processor's read of a register at begin: it returns when
+// that reaches the NIC. The call's time is now, no later than begin.
+func (n *NIC) RegisterRequest(now, begin units.Time) units.Time {
+	return n.pcie.RequestRegister(now, begin)
+}
+
+// RegisterAnswer returns when the processor has the register's value that the NIC reads
+// at begin. The call's time is now, no later than begin.
+func (n *NIC) RegisterAnswer(now, begin units.Time) units.Time {
+	return n.pcie.AnswerRegister(now, begin)
 }

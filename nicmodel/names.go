@@ -1,8 +1,12 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/units"
+)
 
-// What a NIC's parts state of themselves. Their packages have it.
+// What a NIC's parts state of themselves.
 type (
 	// Clock is the clock of a stage, by its frequency in hertz.
 	Clock = stage.Clock
@@ -25,3 +29,70 @@ const StallNone = stage.StallNone
 
 // Stalls lists the reasons, StallNone first.
 func Stalls() []Stall { return stage.Stalls() }
+
+// The link to the host's memory.
+type (
+	// PCIe is the link's two directions and the DMA engine.
+	PCIe = pcie.Link
+	// PCIeConfig describes the link between the NIC and the host's memory.
+	PCIeConfig = pcie.Config
+	// PCIeHeaders is whose count of the bytes around a TLP's payload is taken.
+	PCIeHeaders = pcie.Headers
+	// HostCacheConfig describes the last-level cache of the socket that the NIC is at.
+	HostCacheConfig = pcie.HostCacheConfig
+	// MemoryConfig describes the memory of that socket.
+	MemoryConfig = pcie.MemoryConfig
+	// IOMMUConfig describes the translation of the addresses that the NIC uses.
+	IOMMUConfig = pcie.IOMMUConfig
+	// PeerConfig describes another PCIe device whose memory the NIC reads and writes.
+	PeerConfig = pcie.PeerConfig
+	// Host is what a NIC meets in a host of one generation of processors.
+	Host = pcie.Host
+	// Purpose is what a PCIe transfer was for.
+	Purpose = pcie.Purpose
+	// TLPType is a kind of transaction layer packet.
+	TLPType = pcie.TLPType
+	// TLPs counts packets and their bytes on the link.
+	TLPs = pcie.TLPs
+	// Direction is one of the link's two.
+	Direction = pcie.Direction
+)
+
+// Whose counts of headers, purposes, types and directions there are: see the types.
+const (
+	PCIeBench = pcie.PCIeBench
+	Kalia     = pcie.Kalia
+	Flit      = pcie.Flit
+
+	ForDoorbell     = pcie.ForDoorbell
+	ForWQE          = pcie.ForWQE
+	ForRecvWQE      = pcie.ForRecvWQE
+	ForRecvDoorbell = pcie.ForRecvDoorbell
+	ForPayload      = pcie.ForPayload
+	ForCQE          = pcie.ForCQE
+	ForClock        = pcie.ForClock
+	ForAtomic       = pcie.ForAtomic
+	ForEvent        = pcie.ForEvent
+	ForContext      = pcie.ForContext
+	ForTranslation  = pcie.ForTranslation
+
+	MemRd = pcie.MemRd
+	MemWr = pcie.MemWr
+	CplD  = pcie.CplD
+
+	Upstream   = pcie.Upstream
+	Downstream = pcie.Downstream
+)
+
+// NewPCIe returns an idle link.
+func NewPCIe(c PCIeConfig) (*PCIe, error) { return pcie.New(c) }
+
+// ParseLink reads a PCI Express link such as "gen3x8" and returns what its lanes carry
+// in each direction after line coding.
+func ParseLink(s string) (units.Rate, error) { return pcie.ParseLink(s) }
+
+// Hosts lists the names of the hosts.
+func Hosts() []string { return pcie.Hosts() }
+
+// HostOf returns the host of that name.
+func HostOf(name string) (Host, error) { return pcie.HostOf(name) }

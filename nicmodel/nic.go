@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -19,7 +20,7 @@ type chip struct {
 	engine *des.Engine
 	net    *fabric.Network
 	frames *Frames
-	pcie   *PCIe
+	pcie   *pcie.Link
 	id     des.NodeID
 	src    des.Source
 	host   int
@@ -122,10 +123,10 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 	if err != nil {
 		return nil, err
 	}
-	var link *PCIe
+	var link *pcie.Link
 	if first != nil {
 		link = first.pcie
-	} else if link, err = NewPCIe(cfg.PCIe); err != nil {
+	} else if link, err = pcie.New(cfg.PCIe); err != nil {
 		return nil, err
 	}
 	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link, first: first}}
@@ -281,6 +282,19 @@ func (n *NIC) entered(r region, err error) (Region, error) {
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }
 
+// RegPeer is RegMR for memory of the peer device (PCIeConfig.Peer), such as a GPU's. It fails if there is none.
+func (n *NIC) RegPeer(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
+	if n.cfg.PCIe.Peer.Rate == 0 {
+		return Region{}, fmt.Errorf("the NIC has no peer device: give pcie.peer.rate")
+	}
+	r, err := n.RegMR(pd, buf, length, access)
+	if err == nil {
+		n.regions.region(r.Key).peer = true
+		n.regions.peers++
+	}
+	return r, err
+}
+
 // DeregMR makes a region's key invalid and reports whether there was one. What was on
 // its way there is in memory when it returns.
 func (n *NIC) DeregMR(key uint32) bool {
@@ -289,18 +303,7 @@ func (n *NIC) DeregMR(key uint32) bool {
 }
 
 // PCIe returns the link to the host, for its counters.
-func (n *NIC) PCIe() *PCIe { return n.pcie }
-
-// PCIeBytes reports the bytes that crossed the link to the host and from it, by
-// purpose.
-func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
-	toHost, fromHost = map[string]units.Bytes{}, map[string]units.Bytes{}
-	for p := range numPurposes {
-		toHost[p.String()] = n.pcie.bytes(Upstream, p)
-		fromHost[p.String()] = n.pcie.bytes(Downstream, p)
-	}
-	return toHost, fromHost
-}
+func (n *NIC) PCIe() *pcie.Link { return n.pcie }
 
 // Handle implements des.Handler.
 func (n *NIC) Handle(ev des.Event) {

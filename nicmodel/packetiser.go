@@ -183,7 +183,7 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
 	at := k.elements.take(chosen, q, d.Slot)
 	if at > chosen && context > chosen { // the context says where it is
-		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+		at = max(at, context+k.pcie.Alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
 		at = max(at, k.scheduler.occupyUnit(chosen, q))
@@ -207,7 +207,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	wait := in.element - in.chosen // is this packet's, not the link's
 	in.arrived = k.dma.read(in.chosen, q, d) + wait
 	if in.known > in.element {
-		in.arrived = max(in.arrived, in.known+k.pcie.alone(d.Payload))
+		in.arrived = max(in.arrived, in.known+k.pcie.Alone(d.Payload))
 	}
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -48,8 +49,8 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 			if !bytes.Equal(arrived, want) {
 				t.Error("other bytes arrived")
 			}
-			reads, cpl := x.nic.pcie.Traffic(Upstream, MemRd, ForPayload), x.nic.pcie.Traffic(Downstream, CplD, ForPayload)
-			writes := y.nic.pcie.Traffic(Upstream, MemWr, ForPayload)
+			reads, cpl := x.nic.pcie.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload), x.nic.pcie.Traffic(pcie.Downstream, pcie.CplD, pcie.ForPayload)
+			writes := y.nic.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload)
 			if reads.Packets != c.reads || cpl.Packets != c.cpl || writes.Packets != c.writes {
 				t.Errorf("%d reads, %d completions, %d writes; %d, %d and %d are expected", reads.Packets, cpl.Packets, writes.Packets, c.reads, c.cpl, c.writes)
 			}
@@ -63,7 +64,7 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 // onGPU measures the rate of operations between a GPU behind each NIC.
 func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*Config)) (gbps float64, nics []*NIC) {
 	cfg := preset(t, "cx6")
-	cfg.PCIe.Peer = PeerConfig{Rate: 227_400 * units.Mbps, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
+	cfg.PCIe.Peer = pcie.PeerConfig{Rate: 227_400 * units.Mbps, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
 	if change != nil {
 		change(&cfg)
 	}
@@ -107,12 +108,12 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if fast < 185 {
 		t.Errorf("%.1f Gbps between GPUs at 200 Gbps", fast)
 	}
-	if n := nics[0].pcie.Traffic(Upstream, MemRd, ForPayload).Packets; n == 0 {
+	if n := nics[0].pcie.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload).Packets; n == 0 {
 		t.Error("the NIC's own link carried no reads")
 	}
 	busy := func(c *Config) {
-		c.PCIe.Memory = MemoryConfig{Rate: 100 * units.Gbps, Load: 95 * units.Gbps, Outstanding: 1 << 16}
-		c.PCIe.IOMMU = IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 500 * units.Nanosecond, Walkers: 1}
+		c.PCIe.Memory = pcie.MemoryConfig{Rate: 100 * units.Gbps, Load: 95 * units.Gbps, Outstanding: 1 << 16}
+		c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 500 * units.Nanosecond, Walkers: 1}
 	}
 	host, _ := onGPU(t, ib.WRRDMAWrite, [2]bool{}, busy)
 	gpu, _ := onGPU(t, ib.WRRDMAWrite, both, busy)
@@ -131,7 +132,13 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if read > 27 || read < 23 || written < 185 {
 		t.Errorf("%.1f Gbps are read and %.1f are written, where reads come at 27", read, written)
 	}
-	if w := nics[0].pcie.stalls.Peer; w < units.Millisecond {
+	w := units.Time(0)
+	for _, wait := range nics[0].Waits(0) {
+		if wait.For == "data that the peer device gives" {
+			w = wait.Total
+		}
+	}
+	if w < units.Millisecond {
 		t.Errorf("in 1 ms, reads wait %v for the GPU in all", w)
 	}
 	// A GPU on a slow link limits who writes to it.

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -57,7 +58,7 @@ func (b *bed) delivered(host int, begin, end units.Time) float64 {
 // Two ports of 100 Gbps behind PCIe of 57.88 Gbps share what it carries, and one alone has all of it.
 func TestPortsShareTheSlot(t *testing.T) {
 	cfg := preset(t, "cx5")
-	cfg.PCIe.Rate = gen3x8().Rate
+	cfg.PCIe.Rate = pcie.Gen3x8().Rate
 	run := func(ports int) (rates []float64) {
 		for port := range ports { // the other one, each time, since time goes on
 			b := newBedOfPorts(t, 6, cfg)
@@ -135,7 +136,7 @@ func TestPortsAreBounded(t *testing.T) {
 		b.e.RunUntil(100 * units.Microsecond)
 		for h := 0; h < 4; h += 2 {
 			one, two := b.nics[h], b.nics[h+1]
-			if sent, most := one.mac.payload+two.mac.payload, one.pcie.cfg.Rate.BytesIn(b.e.Now()); sent > most {
+			if sent, most := one.mac.payload+two.mac.payload, one.cfg.PCIe.Rate.BytesIn(b.e.Now()); sent > most {
 				r.Errorf("h%d and h%d sent %d bytes, and their PCIe carries %d", h, h+1, sent, most)
 			}
 		}

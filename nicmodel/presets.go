@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -22,65 +23,6 @@ func packetPacing(most units.Rate) LimiterConfig {
 	return LimiterConfig{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
 }
 
-// gen3x8 has pcie-bench's figures for an 8-lane third-generation link: 57.88
-// Gbps of usable TLP bandwidth (SIGCOMM 2018, its model), 64-bit addressing, and
-// a round trip that makes a 64-byte read take 546 ns (their BDW system, median).
-func gen3x8() PCIeConfig {
-	return PCIeConfig{
-		Rate: 57_880 * units.Mbps, MPS: 256, MRRS: 512, RCB: 64, Headers: PCIeBench,
-		ReadLatency: 530 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond,
-	}
-}
-
-// laneBytes is a third-generation link with the bytes and the rate of a lane, 984.6
-// MB/s, that Kalia et al. count (ATC 2016, figure 2a), their host's read completions of 128
-// bytes (section 2.1), and the latency with which an atomic at one address takes 1/2.24 us (figure 14).
-func laneBytes(lanes int) PCIeConfig {
-	c := gen3x8()
-	c.Rate = units.Rate(lanes) * 7_876_800_000
-	c.Headers = Kalia
-	c.ReadCompletion = 128
-	c.ReadLatency = 435 * units.Nanosecond
-	return c
-}
-
-// gen4x16 and gen5x16 carry what pcie-bench's model leaves of such links: coding and
-// the data link layer's packets are taken off.
-func gen4x16() PCIeConfig {
-	p := gen3x8()
-	p.Rate = sixteenLanes[4]
-	return p
-}
-
-func gen5x16() PCIeConfig {
-	p := gen3x8()
-	p.Rate = sixteenLanes[5]
-	return p
-}
-
-// Tags of a device that has no others (PCIe 2.2.6.2), and of one with extended tags.
-const (
-	plainTags    = 32
-	extendedTags = 256
-)
-
-// hosted gives a link the tags of the device and the posted credits of a host: iio cache lines of
-// writes, a header credit for each. Agarwal et al. (SIGCOMM 2023) see the write buffer of a
-// host with PCIe 3.0 x16 hold up to 93, and Vuppalapati et al. (SIGCOMM 2024) an unloaded write take
-// 300 ns through it; both are recalled and not checked. Hosts of later generations have as many
-// times more as their link is faster: an estimate.
-func hosted(c PCIeConfig, tags, iio int) PCIeConfig {
-	c.Tags, c.PostedCredits, c.PostedData, c.PostedHold = tags, iio, iio*cacheLine, 300*units.Nanosecond
-	c.NonPostedCredits, c.NonPostedHold = nonPosted*iio/iioLines, 50*units.Nanosecond
-	return c
-}
-
-const iioLines = 93
-
-// nonPosted is the non-posted header credits of a port of 16 lanes (PCIe 2.0) in the datasheet of Xeon C5500/C3500 (volume 1, table 76). It has half
-// as many for 8 lanes. Later generations have as many times more as their link is faster: an estimate.
-const nonPosted = 72
-
 // stateBytes is what eRPC (NSDI 2019), as recalled, says of a ConnectX-5: about 2 MB on the chip for all
 // that it keeps of connections, memory and queues. Generations before have half as much each, but for cx3, whose is fitted: an estimate.
 const stateBytes = 2 * units.MiB
@@ -89,7 +31,7 @@ const stateBytes = 2 * units.MiB
 // recalled, has the rate of a ConnectX-6 fall with more than 768 requests outstanding, and lays that to its cache of
 // work requests. A Connect-IB's falls with more than 384 Reads (row KS3). Devices between and before have the nearer
 // one's, or half: estimates.
-const elementBytes = 768 * cacheLine
+const elementBytes = 768 * pcie.CacheLine
 
 // elementCycles is what an element takes in stage wqe: an estimate.
 const elementCycles = 4
@@ -98,7 +40,7 @@ const elementCycles = 4
 // estimates of the right order, to be replaced stage by stage.
 func base() Config {
 	return Config{
-		PCIe: hosted(gen3x8(), extendedTags, iioLines), CoreClock: 500_000_000,
+		PCIe: pcie.Hosted(pcie.Gen3x8(), pcie.ExtendedTags, pcie.IIOLines), CoreClock: 500_000_000,
 		DoorbellCycles: 2, WQECycles: elementCycles, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
@@ -141,7 +83,7 @@ var presets = map[string]func() Config{
 	// A 10 Gbps NIC with OS bypass, of the time of the TIMELY paper.
 	"timely10g": func() Config {
 		c := base()
-		c.PCIe.Tags = plainTags
+		c.PCIe.Tags = pcie.PlainTags
 		c.TxBuffer = 8 * kilobytePacket
 		c.State.Bytes, c.State.Elements = stateBytes/8, elementBytes/4
 		c.Counter = stage.Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
@@ -152,7 +94,7 @@ var presets = map[string]func() Config{
 		c := base()
 		c.CoreClock = 427_000_000
 		c.Counter = stage.Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
-		c.PCIe = hosted(laneBytes(8), plainTags, iioLines)
+		c.PCIe = pcie.Hosted(pcie.LaneBytes(8), pcie.PlainTags, pcie.IIOLines)
 		// Fitted to READs over 144 and 720 queue pairs (docs/nic-validation.md, rows apt-read32-144qp and -720qp).
 		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
 		c.State.Elements = elementBytes / 4
@@ -167,7 +109,7 @@ var presets = map[string]func() Config{
 	"connectib": func() Config {
 		c := base()
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
-		c.PCIe = hosted(laneBytes(16), extendedTags, iioLines)
+		c.PCIe = pcie.Hosted(pcie.LaneBytes(16), pcie.ExtendedTags, pcie.IIOLines)
 		c.State.Bytes, c.State.Elements = stateBytes/4, elementBytes/2
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
@@ -190,7 +132,7 @@ var presets = map[string]func() Config{
 	},
 	"cx5": func() Config {
 		c := base()
-		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
+		c.PCIe = pcie.Hosted(pcie.Gen4x16(), pcie.ExtendedTags, 2*pcie.IIOLines)
 		c.PipelineLatency = mlx5Depth
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
@@ -204,7 +146,7 @@ var presets = map[string]func() Config{
 	},
 	"cx6dx": func() Config {
 		c := base()
-		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
+		c.PCIe = pcie.Hosted(pcie.Gen4x16(), pcie.ExtendedTags, 2*pcie.IIOLines)
 		c.CoreClock = messageClock(215)
 		c.PipelineLatency = mlx5Depth
 		c.TxBuffer = 24 * kilobytePacket
@@ -215,7 +157,7 @@ var presets = map[string]func() Config{
 	},
 	"cx7": func() Config {
 		c := base()
-		c.PCIe = hosted(gen5x16(), extendedTags, 4*iioLines)
+		c.PCIe = pcie.Hosted(pcie.Gen5x16(), pcie.ExtendedTags, 4*pcie.IIOLines)
 		c.CoreClock = messageClock(330)
 		c.PipelineLatency = mlx5Depth
 		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
@@ -233,7 +175,7 @@ const clockQueueTick = 500 * units.Nanosecond
 // cx6 is a ConnectX-6 (part 4123) at 200 Gbps Ethernet; cx6ib is it at InfiniBand HDR.
 func cx6() Config {
 	c := base()
-	c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
+	c.PCIe = pcie.Hosted(pcie.Gen4x16(), pcie.ExtendedTags, 2*pcie.IIOLines)
 	c.CoreClock = messageClock(215)
 	c.PipelineLatency = mlx5Depth
 	c.TxBuffer = 24 * kilobytePacket

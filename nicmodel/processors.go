@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -21,18 +22,18 @@ type OffloadConfig struct {
 
 func (c *OffloadConfig) ranges() []error {
 	return []error{
-		in("offload.processors", c.Processors, 0, 1<<12, "no cost"),
-		in("offload.cost", c.Cost, 0, units.Millisecond, ""),
-		in("offload.queue", c.Queue, 0, mostSlots, ""),
+		bounds.In("offload.processors", c.Processors, 0, 1<<12, "no cost"),
+		bounds.In("offload.cost", c.Cost, 0, units.Millisecond, ""),
+		bounds.In("offload.queue", c.Queue, 0, bounds.MostSlots, ""),
 	}
 }
 
 func (c *OffloadConfig) rules() error {
 	switch {
 	case c.Processors > 0 && c.Cost == 0:
-		return bad("offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
+		return bounds.Bad("offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
 	case c.Processors == 0 && (c.Cost > 0 || c.Queue > 0):
-		return bad("offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
+		return bounds.Bad("offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
 	}
 	return nil
 }

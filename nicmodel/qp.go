@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -247,7 +248,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	if cfg.Type == ib.UD {
 		q.to = make([]address, len(q.sq))
 	}
-	q.sqAddr = n.regions.reserve(uint64(len(q.sq)) * cacheLine)
+	q.sqAddr = n.regions.reserve(uint64(len(q.sq)) * pcie.CacheLine)
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}

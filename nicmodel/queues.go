@@ -1,6 +1,10 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // QueuesConfig is the sizes of queues between stages that no other parameter bounds. A full one
 // holds up what feeds it; docs/nic.md lists all queues.
@@ -18,9 +22,9 @@ type QueuesConfig struct {
 
 func (c *QueuesConfig) ranges() []error {
 	return []error{
-		in("queues.doorbells", c.Doorbells, 0, mostSlots, "no bound"),
-		in("queues.acks", c.Acks, 0, mostSlots, "no bound"),
-		in("queues.completions", c.Completions, 0, mostSlots, "no bound"),
+		bounds.In("queues.doorbells", c.Doorbells, 0, bounds.MostSlots, "no bound"),
+		bounds.In("queues.acks", c.Acks, 0, bounds.MostSlots, "no bound"),
+		bounds.In("queues.completions", c.Completions, 0, bounds.MostSlots, "no bound"),
 	}
 }
 
@@ -81,7 +85,7 @@ func (d *doorbell) sendWaiting(now units.Time) {
 
 func (d *doorbell) send(now units.Time, s *store) {
 	d.stores.onWay++
-	there := d.pcie.mmio(now, s.bytes, ForDoorbell)
+	there := d.pcie.Store(now, s.bytes, pcie.ForDoorbell)
 	if q := d.pairs.find(s.qpn); d.spans.report != nil && q != nil {
 		d.spans.request(q, AtStore, s.at, there, s.first, s.count)
 	}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -62,7 +63,7 @@ func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
 			if rate > 31.5+room {
 				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.cfg.ReceiveBuffer.Bytes)
 			}
-			if free := b.server.pcie.Free(Upstream) - b.e.Now(); free > 100*units.Microsecond {
+			if free := b.server.pcie.Free(pcie.Upstream) - b.e.Now(); free > 100*units.Microsecond {
 				t.Errorf("PCIe is booked %v ahead", free)
 			}
 			drops := b.server.Stats().BufferDrops
@@ -194,15 +195,15 @@ func slowDown(t *rapid.T, c *Config) {
 	case "cqe":
 		c.CQECycles = slow
 	case "walks":
-		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
+		c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
 	case "memory":
 		rate := units.Rate(rapid.IntRange(5, 400).Draw(t, "memory")) * units.Gbps
-		c.PCIe.Memory = MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
+		c.PCIe.Memory = pcie.MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
 		switch rapid.IntRange(0, 2).Draw(t, "behind") {
 		case 1:
-			c.PCIe.HostCache = HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
+			c.PCIe.HostCache = pcie.HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
 		case 2:
-			c.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
+			c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
 		}
 	case "credits":
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
@@ -212,12 +213,12 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.NonPostedCredits, c.PCIe.NonPostedHold = rapid.IntRange(1, 4).Draw(t, "requests"), units.Time(slow)*units.Nanosecond
 	case "peer":
 		gbps := units.Rate(rapid.IntRange(2, 200).Draw(t, "gbps"))
-		c.PCIe.Peer = PeerConfig{Rate: gbps * units.Gbps, ReadLatency: 700 * units.Nanosecond, ThroughIOMMU: rapid.Bool().Draw(t, "through")}
+		c.PCIe.Peer = pcie.PeerConfig{Rate: gbps * units.Gbps, ReadLatency: 700 * units.Nanosecond, ThroughIOMMU: rapid.Bool().Draw(t, "through")}
 		if rapid.Bool().Draw(t, "slower reads") {
 			c.PCIe.Peer.ReadRate = (gbps + 1) / 2 * units.Gbps
 		}
 	case "flits":
-		c.PCIe.Headers, c.PCIe.FEC = Flit, 2*units.Nanosecond
+		c.PCIe.Headers, c.PCIe.FEC = pcie.Flit, 2*units.Nanosecond
 	case "tags":
 		c.PCIe.Tags = rapid.IntRange(1, 4).Draw(t, "tags")
 	case "read latency":
@@ -229,7 +230,7 @@ func slowDown(t *rapid.T, c *Config) {
 	case "packetiser":
 		c.PacketiserCycles = slow
 	case "state":
-		c.State.Bytes, c.State.Fetches = 8*cacheLine, 1
+		c.State.Bytes, c.State.Fetches = 8*pcie.CacheLine, 1
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
@@ -271,21 +272,11 @@ func TestEverythingIsBounded(t *testing.T) {
 				if lossless && buffer.drops > 0 && buffer.xoff+int(b.net.Headroom(i)) <= cfg.ReceiveBuffer.Bytes {
 					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
 				}
-				inside[i] = units.Bytes(n.pcie.Traffic(Upstream, MemWr, ForPayload).Bytes)
+				inside[i] = units.Bytes(n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Bytes)
 				for _, room := range slices.Concat(n.mac.requestRoom[:], n.mac.responseRoom[:]) {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
 					}
-				}
-				if m := n.pcie.memory; m != nil {
-					// Writes have credits, and reads tags; page walks read a line each.
-					most := units.Bytes(cfg.PCIe.PostedData + cfg.PCIe.Tags*cfg.PCIe.MRRS + cfg.TxBuffer*2 + 1<<16)
-					if m.nic > m.Rate.Serialize(most) || m.others > m.most {
-						r.Fatalf("%v: %v of h%d's and %v of its processors' wait for memory", b.e.Now(), m.nic, i, m.others)
-					}
-				}
-				if c := &n.pcie.credits; c.bounded() && (c.used.headers > cfg.PCIe.PostedCredits || c.used.data > cfg.PCIe.PostedData/dataCredit) {
-					r.Fatalf("%v: h%d has %+v posted credits of %+v", b.e.Now(), i, c.used, c.most)
 				}
 			}
 		}
@@ -296,25 +287,25 @@ func TestEverythingIsBounded(t *testing.T) {
 				r.Errorf("h%d sent %d bytes of payload over a line that carries %d", i, n.mac.payload, line)
 			}
 			// Data come by PCIe, in reads or with elements, before they go on the wire.
-			if down := n.pcie.cfg.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
+			if down := n.cfg.PCIe.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
 				r.Errorf("h%d sent %d bytes of payload, and PCIe carries %d", i, n.mac.payload, down)
 			}
 			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
 			// requests take their room from when the stage before is to be done with them.
-			bound := n.pcie.cfg.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
+			bound := n.cfg.PCIe.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
 			// What is read comes behind its request, which goes with these.
-			booked := bound + n.pcie.cfg.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
-			if ahead := n.pcie.Free(Downstream) - b.e.Now(); ahead > booked {
+			booked := bound + n.cfg.PCIe.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
+			if ahead := n.pcie.Free(pcie.Downstream) - b.e.Now(); ahead > booked {
 				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
 			}
-			slowest := n.pcie.cfg.Rate
+			slowest := n.cfg.PCIe.Rate
 			if peer := cfg.PCIe.Peer.Rate; peer > 0 {
 				slowest = min(slowest, peer) // all data go there
 			}
 			if carried := slowest.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
-			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {
+			if ahead := n.pcie.Free(pcie.Upstream) - b.e.Now(); ahead > bound {
 				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
 			}
 			arrived += n.transport.packets + uint64(n.receiver.queued.N) + n.receiver.buffer.drops

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -250,7 +251,7 @@ func (r *receives) fetch(now units.Time, s *SRQ) {
 		}
 		stride := recvWQEBytes(s.sges)
 		s.fetchIssued += uint32(k)
-		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
+		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, pcie.ForRecvWQE))
 		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
 	}
 }
@@ -261,7 +262,7 @@ func (r *receives) readRecord(now units.Time, s *SRQ) {
 		return
 	}
 	s.readingRecord = true
-	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
+	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, pcie.ForRecvDoorbell)
 	// Half way the request is at the host's memory.
 	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
 	s.recordAt = there

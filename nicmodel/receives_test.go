@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -28,8 +29,8 @@ func withReceives(t testing.TB, prefetch, batch int) Config {
 
 // fetchedRecvs is the bytes of receives that have crossed PCIe.
 func fetchedRecvs(n *NIC) int {
-	c := n.PCIe().Traffic(Downstream, CplD, ForRecvWQE)
-	return int(c.Bytes) - int(c.Packets)*n.cfg.PCIe.Headers.completion()
+	c := n.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForRecvWQE)
+	return int(c.Bytes) - int(c.Packets)*n.cfg.PCIe.Headers.Completion()
 }
 
 // What a message waits for depends on where its receive is: with the NIC, in host memory
@@ -64,7 +65,7 @@ func TestMessagesWaitForReceives(t *testing.T) {
 		for range c.before {
 			recv()
 		}
-		looks := -int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvDoorbell).Packets)
+		looks := -int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvDoorbell).Packets)
 		if err := y.nic.ReadyToReceive(y.qpn, Peer{}, Congestion{}, rc.Config{MTU: 4096}); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +86,8 @@ func TestMessagesWaitForReceives(t *testing.T) {
 				waited = w.Total
 			}
 		}
-		looks += int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvDoorbell).Packets)
-		reads := int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvWQE).Packets)
+		looks += int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvDoorbell).Packets)
+		reads := int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvWQE).Packets)
 		if waited < c.least || waited > c.most || looks != c.looks || reads != c.reads {
 			t.Errorf("%s: waited %v, want %v to %v; %d looks at the record, want %d; %d reads, want %d", name, waited, c.least, c.most, looks, c.looks, reads, c.reads)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -79,21 +80,21 @@ func (c *TransportConfig) SetSend(cfg *rc.SendConfig) { cfg.RTOHigh, cfg.RTOLow 
 
 func (c *TransportConfig) ranges() []error {
 	return []error{
-		in("transport.loss", int(c.Loss), int(GoBackN), int(SelectiveRepeat), ""),
-		in("transport.reorder", c.Reorder, 64, 1<<16, "the usual one"),
-		in("transport.rto_high", c.RTOHigh, units.Microsecond, 10*units.Second, "the connection's timeout"),
-		in("transport.rto_low", c.RTOLow, units.Microsecond, 10*units.Second, "none"),
+		bounds.In("transport.loss", int(c.Loss), int(GoBackN), int(SelectiveRepeat), ""),
+		bounds.In("transport.reorder", c.Reorder, 64, 1<<16, "the usual one"),
+		bounds.In("transport.rto_high", c.RTOHigh, units.Microsecond, 10*units.Second, "the connection's timeout"),
+		bounds.In("transport.rto_low", c.RTOLow, units.Microsecond, 10*units.Second, "none"),
 	}
 }
 
 func (c *TransportConfig) rules() error {
 	switch {
 	case c.Reorder&(c.Reorder-1) != 0:
-		return bad("transport.reorder", c.Reorder, "choose a power of two from 64 to 65536, or 0 for the usual one")
+		return bounds.Bad("transport.reorder", c.Reorder, "choose a power of two from 64 to 65536, or 0 for the usual one")
 	case c.Loss == GoBackN && c.Reorder > 0:
-		return bad("transport.reorder", c.Reorder, "choose transport.loss: selective-repeat, or 0")
+		return bounds.Bad("transport.reorder", c.Reorder, "choose transport.loss: selective-repeat, or 0")
 	case c.Loss == GoBackN && c.RTOLow > 0:
-		return bad("transport.rto_low", c.RTOLow, "choose transport.loss: selective-repeat, or 0")
+		return bounds.Bad("transport.rto_low", c.RTOLow, "choose transport.loss: selective-repeat, or 0")
 	}
 	return nil
 }

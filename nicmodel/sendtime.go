@@ -3,6 +3,8 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -22,13 +24,13 @@ type SendTimeConfig struct {
 
 func (c *SendTimeConfig) rules() error {
 	if c.Jitter > 0 && c.Tick == 0 {
-		return bad("send_time.jitter", c.Jitter, "requires send_time.tick")
+		return bounds.Bad("send_time.jitter", c.Jitter, "requires send_time.tick")
 	}
 	return nil
 }
 
 // waitBytes is what the element that waits takes in the queue.
-const waitBytes = cacheLine
+const waitBytes = pcie.CacheLine
 
 // sendTimes draws how late waits end.
 type sendTimes struct {

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -45,9 +46,9 @@ const (
 // entryKinds say what the kinds are called, what reading them is for, and whether use changes them.
 var entryKinds = [numEntries]struct {
 	name  string
-	why   Purpose
+	why   pcie.Purpose
 	dirty bool
-}{{"contexts", ForContext, true}, {"keys", ForTranslation, false}, {"pages", ForTranslation, false}, {"wqe", ForWQE, false}, {"awaited wqe", ForWQE, false}}
+}{{"contexts", pcie.ForContext, true}, {"keys", pcie.ForTranslation, false}, {"pages", pcie.ForTranslation, false}, {"wqe", pcie.ForWQE, false}, {"awaited wqe", pcie.ForWQE, false}}
 
 // Where the tables lie in host memory, above all regions and queues. Elements have an address here
 // beside the one in their queue.
@@ -101,7 +102,7 @@ func newState(on *chip) *state {
 // full reports whether entries have to be looked up.
 func (s *state) full() bool { return s.lines != nil }
 
-func linesOf(bytes int) int { return (bytes + cacheLine - 1) / cacheLine }
+func linesOf(bytes int) int { return (bytes + pcie.CacheLine - 1) / pcie.CacheLine }
 
 // write says that a command has written entries.
 func (s *state) write(first uint64, bytes int) {
@@ -116,7 +117,7 @@ func (s *state) write(first uint64, bytes int) {
 // hold counts lines that are on the chip and reports whether all still fits. If not, what was
 // there before is in the cache from now on, as far as its sets have room.
 func (s *state) hold(n int) bool {
-	most := int(s.cfg.State.Bytes / cacheLine)
+	most := int(s.cfg.State.Bytes / pcie.CacheLine)
 	if s.held+n <= most {
 		s.held += n
 		return true
@@ -124,7 +125,7 @@ func (s *state) hold(n int) bool {
 	s.lines = newLineCache(most, s.cfg.State.Ways)
 	for _, w := range s.written {
 		for i := range w.n {
-			s.lines.touch(w.first+uint64(i)*cacheLine, w.first >= contextTable && w.first < keyTable)
+			s.lines.touch(w.first+uint64(i)*pcie.CacheLine, w.first >= contextTable && w.first < keyTable)
 		}
 	}
 	for _, pairs := range s.ports {
@@ -183,15 +184,15 @@ func (s *state) take(at uint64, bytes int) {
 
 // enter has what the NIC has read anyway in the cache.
 func (s *state) enter(at uint64, bytes int) {
-	for end := at + uint64(bytes); at < end; at += cacheLine {
+	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		if _, _, displaced := s.lines.touch(at, false); displaced != 0 {
-			s.pcie.Write(s.Now(), displaced, cacheLine, ForContext)
+			s.pcie.Write(s.Now(), displaced, pcie.CacheLine, pcie.ForContext)
 		}
 	}
 }
 
 func (s *state) forget(at uint64, bytes int) {
-	for end := at + uint64(bytes); at < end; at += cacheLine {
+	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		s.lines.remove(at)
 	}
 }
@@ -211,7 +212,7 @@ func (s *state) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time, 
 	u, k := &s.uses[kind], &entryKinds[kind]
 	missing, end := 0, at+uint64(bytes)
 	ready = t
-	for l := at; l < end; l += cacheLine {
+	for l := at; l < end; l += pcie.CacheLine {
 		slot, hit, displaced := lines.touch(l, k.dirty)
 		if hit {
 			ready = max(ready, slot.ready) // it may be under way
@@ -232,13 +233,13 @@ func (s *state) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time, 
 	free = fetches.Free(t)
 	// Its room on the link is taken now. If it has to wait to be read, it will not wait
 	// for what is on the link now as well.
-	done := max(s.pcie.Read(t, from, missing*cacheLine, k.why), free+s.pcie.alone(missing*cacheLine))
+	done := max(s.pcie.Read(t, from, missing*pcie.CacheLine, k.why), free+s.pcie.Alone(missing*pcie.CacheLine))
 	for _, l := range s.back {
-		s.pcie.Write(t, l, cacheLine, ForContext)
+		s.pcie.Write(t, l, pcie.CacheLine, pcie.ForContext)
 	}
 	s.back = s.back[:0]
 	fetches.Hold(done)
-	for l := at; l < end; l += cacheLine {
+	for l := at; l < end; l += pcie.CacheLine {
 		if slot := lines.find(l); slot != nil && slot.ready == fetching {
 			slot.ready = done
 		}

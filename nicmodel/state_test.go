@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -19,8 +20,8 @@ import (
 func drawState(r *rapid.T) StateConfig {
 	ways := rapid.IntRange(1, 4).Draw(r, "ways")
 	return StateConfig{
-		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * cacheLine), Ways: ways,
-		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * cacheLine),
+		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * pcie.CacheLine), Ways: ways,
+		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * pcie.CacheLine),
 		Fetches:  rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
 	}
 }
@@ -36,8 +37,8 @@ func cacheUse(n *NIC, name string) stage.CacheUse {
 }
 
 // perRequest returns the bytes, both ways, that a host's requests took on PCIe each.
-func perRequest(n *NIC, why Purpose) float64 {
-	return float64(n.pcie.bytes(Upstream, why)+n.pcie.bytes(Downstream, why)) / float64(n.Stats().Requests)
+func perRequest(n *NIC, why pcie.Purpose) float64 {
+	return float64(n.pcie.Crossed(pcie.Upstream)[why.String()]+n.pcie.Crossed(pcie.Downstream)[why.String()]) / float64(n.Stats().Requests)
 }
 
 // Small writes over more and more queue pairs: as long as their contexts fit, the rate
@@ -55,7 +56,7 @@ func TestContextsThatDoNotFit(t *testing.T) {
 		}
 		b.e.RunUntil(stop)
 		n := b.nics[0]
-		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, ForContext), b
+		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, pcie.ForContext), b
 	}
 	fits, none, _ := run(room)
 	over, some, b := run(16 * room)
@@ -77,13 +78,13 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	// As many are read at a time as may be, from the first doorbells on; those that packets
 	// before the wire wait for are counted, and are read later. Most are contexts.
 	last := units.Time(sort.Search(int(b.e.Now())*2, func(at int) bool { return n.state.fetches.Idle(units.Time(at), n.cfg.State.Fetches) }))
-	if got, want := float64(misses)/last.Seconds(), 4/n.pcie.alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
+	if got, want := float64(misses)/last.Seconds(), 4/n.pcie.Alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
 		t.Errorf("%.2f M entries read a second, want %.2f", got/1e6, want/1e6)
 	}
 	// Lines of contexts that are read change, so that they are written back.
 	header := n.cfg.PCIe.Headers
-	reads, writes := n.pcie.Traffic(Downstream, CplD, ForContext), n.pcie.Traffic(Upstream, MemWr, ForContext)
-	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.request())
+	reads, writes := n.pcie.Traffic(pcie.Downstream, pcie.CplD, pcie.ForContext), n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext)
+	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.Completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.Request())
 	if back > read+160*units.KiB || back < read-160*units.KiB {
 		t.Errorf("%d bytes written back, %d read", back, read)
 	}
@@ -140,7 +141,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 			all = append(all, r)
 		}
 		rate = b.scatter(all, x, x.region(t, make([]byte, 64)), pages, 4096, 64, 200*units.Microsecond)
-		return rate, y.nic.pcie.bytes(Downstream, ForTranslation)
+		return rate, y.nic.pcie.Crossed(pcie.Downstream)[pcie.ForTranslation.String()]
 	}
 	fits, none := run(1, 8*lines, 0)
 	over, some := run(1, 64*lines, 0)
@@ -277,7 +278,7 @@ func TestLineCacheByHand(t *testing.T) {
 // Reads of one entry merge, as many are under way as may be, and what is displaced is read again.
 func TestStateNeedByHand(t *testing.T) {
 	cfg := preset(t, "cx5")
-	cfg.State = StateConfig{Bytes: 4 * cacheLine, Ways: 4, Fetches: 1, Context: 256}
+	cfg.State = StateConfig{Bytes: 4 * pcie.CacheLine, Ways: 4, Fetches: 1, Context: 256}
 	n := newBed(t, 2, 100*units.Gbps, cfg, nil).nics[0]
 	s := n.state
 	const other = contextTable + 256
@@ -292,12 +293,12 @@ func TestStateNeedByHand(t *testing.T) {
 	if ready, _ := s.need(0, entryContext, contextTable, contextTable, 256); ready != 0 {
 		t.Errorf("the first context is there at %v", ready)
 	}
-	one := n.pcie.alone(256)
+	one := n.pcie.Alone(256)
 	first, free := s.need(0, entryContext, other, other, 256)
 	if first != one || free != 0 {
 		t.Errorf("the second is there at %v, its read begins at %v, want %v and 0", first, free, one)
 	}
-	if got := n.pcie.Traffic(Upstream, MemWr, ForContext).Packets; got != 4 {
+	if got := n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext).Packets; got != 4 {
 		t.Errorf("%d lines written back, want the first context's 4", got)
 	}
 	if again, _ := s.need(one/2, entryContext, other, other, 256); again != first {
@@ -305,13 +306,13 @@ func TestStateNeedByHand(t *testing.T) {
 	}
 	// One at a time: the next one waits for that read.
 	ready, free := s.need(one/2, entryKey, keyTable+keyBytes, keyTable+keyBytes, keyBytes)
-	if want := first + n.pcie.alone(keyBytes); free != first || ready != want {
+	if want := first + n.pcie.Alone(keyBytes); free != first || ready != want {
 		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
 	}
 	// It took the place of the context's oldest line, and each of the lines that is read for it takes the next one's.
-	before := n.pcie.bytes(Downstream, ForContext)
+	before := n.pcie.Crossed(pcie.Downstream)[pcie.ForContext.String()]
 	s.need(ready, entryContext, other, other, 256)
-	if got, want := n.pcie.bytes(Downstream, ForContext)-before, before; got != want {
+	if got, want := n.pcie.Crossed(pcie.Downstream)[pcie.ForContext.String()]-before, before; got != want {
 		t.Errorf("%d bytes read, want %d as for all of it", got, want)
 	}
 	if u := s.uses[entryContext]; u.hits != 2 || u.misses != 2 || s.uses[entryKey].misses != 1 {
@@ -326,7 +327,7 @@ func TestLineCacheAgainstLists(t *testing.T) {
 		l := newLineCache(ways*rapid.IntRange(1, 5).Draw(r, "sets"), ways)
 		lists := map[*line][]uint64{} // by set, the newest first
 		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			at := uint64(rapid.IntRange(1, 40).Draw(r, "line")) * cacheLine
+			at := uint64(rapid.IntRange(1, 40).Draw(r, "line")) * pcie.CacheLine
 			set := &l.set(at)[0]
 			had := slices.Index(lists[set], at)
 			if had >= 0 {

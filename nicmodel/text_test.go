@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -16,12 +17,12 @@ func TestParseLink(t *testing.T) {
 	for text, want := range map[string]units.Rate{
 		"gen1x1": 2 * units.Gbps, "gen2x4": 16 * units.Gbps, "gen3x8": 63_015_384_615, "gen4x16": 252_061_538_461, "gen5x16": 504_123_076_923, "gen6x16": 944 * units.Gbps,
 	} {
-		if got, err := ParseLink(text); err != nil || got != want {
+		if got, err := pcie.ParseLink(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "gen", "gen3", "3x8", "gen0x8", "gen7x8", "gen3x3", "gen3x-8", "genx8", "gen3x8x2"} {
-		if got, err := ParseLink(text); err == nil {
+		if got, err := pcie.ParseLink(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -37,8 +38,8 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	base := preset(t, "connectib")
-	base.PCIe.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096}
-	base.PCIe.HostCache = HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
+	base.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 64, PageSize: 4096}
+	base.PCIe.HostCache = pcie.HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
 	base.Compression = CompressionConfig{MaxNum: 8, Timeout: units.Microsecond}
 	tried := 0
 	var walk func(path string, index []int, typ reflect.Type)

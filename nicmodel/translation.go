@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -46,7 +47,7 @@ func (c *TranslationConfig) pageSize(access ib.AccessFlags) uint64 {
 const (
 	keyBytes  = 64
 	pageBytes = 8
-	perLine   = cacheLine / pageBytes
+	perLine   = pcie.CacheLine / pageBytes
 )
 
 // translation looks up those entries.
@@ -72,16 +73,16 @@ func (x *translation) enter(key uint32, page uint64) {
 	r := x.regions.region(key)
 	r.page, r.table = page, pageTable+x.regions.tables
 	lines := r.lines()
-	x.regions.tables += uint64(lines) * cacheLine
+	x.regions.tables += uint64(lines) * pcie.CacheLine
 	x.state.write(x.keyAddr(key), keyBytes)
-	x.state.write(r.table, lines*cacheLine)
+	x.state.write(r.table, lines*pcie.CacheLine)
 }
 
 // forget takes a region away and reports whether there was one.
 func (x *translation) forget(key uint32) bool {
 	if r := x.regions.region(key); r != nil {
 		x.state.erase(x.keyAddr(key), keyBytes)
-		x.state.erase(r.table, r.lines()*cacheLine)
+		x.state.erase(r.table, r.lines()*pcie.CacheLine)
 	}
 	return x.regions.deregister(key)
 }
@@ -97,10 +98,10 @@ func (x *translation) region(t units.Time, r *region, addr, length uint64) units
 	first, last := (addr-r.base)/r.page/line, (addr-r.base+max(length, 1)-1)/r.page/line
 	done := known
 	for i := first; i <= last; i++ {
-		at := r.table + i*cacheLine
-		ready, _ := x.state.need(t, entryPages, at, at, cacheLine)
+		at := r.table + i*pcie.CacheLine
+		ready, _ := x.state.need(t, entryPages, at, at, pcie.CacheLine)
 		if known > t && ready > t { // read after the key
-			ready = max(ready, known+x.pcie.alone(cacheLine))
+			ready = max(ready, known+x.pcie.Alone(pcie.CacheLine))
 		}
 		done = max(done, ready)
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -241,7 +242,7 @@ func TestUpheaval(t *testing.T) {
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
 		cfg.Transport.Loss = rapid.SampledFrom([]LossRecovery{GoBackN, SelectiveRepeat}).Draw(rt, "loss")
 		if rapid.Bool().Draw(rt, "iommu") {
-			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
+			cfg.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
 			cfg.PCIe.Tags, cfg.PCIe.PostedCredits = 4, 4
 		}
 		b := newBed(t, 2, 100*units.Gbps, cfg, lossyFabric)

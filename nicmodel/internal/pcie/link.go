@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
@@ -21,10 +21,10 @@ const (
 	ForEvent       // armings, event queue elements, interrupts
 	ForContext     // queue pairs' contexts, read and written back
 	ForTranslation // memory keys' and pages' entries
-	numPurposes
+	NumPurposes
 )
 
-var purposeNames = [numPurposes]string{"doorbell", "wqe", "recv_wqe", "recv_doorbell", "payload", "cqe", "clock", "atomic", "event", "context", "translation"}
+var purposeNames = [NumPurposes]string{"doorbell", "wqe", "recv_wqe", "recv_doorbell", "payload", "cqe", "clock", "atomic", "event", "context", "translation"}
 
 func (p Purpose) String() string { return purposeNames[p] }
 
@@ -36,10 +36,10 @@ const (
 	MemRd TLPType = iota // memory read request: non-posted
 	MemWr                // memory write: posted
 	CplD                 // completion with data
-	numTLPTypes
+	NumTLPTypes
 )
 
-var tlpNames = [numTLPTypes]string{"MRd", "MWr", "CplD"}
+var tlpNames = [NumTLPTypes]string{"MRd", "MWr", "CplD"}
 
 func (t TLPType) String() string { return tlpNames[t] }
 
@@ -50,19 +50,19 @@ type Direction uint8
 const (
 	Upstream   Direction = iota // NIC to host
 	Downstream                  // host to NIC
-	numDirections
+	NumDirections
 )
 
-// PCIeHeaders is whose count of the bytes around a TLP's payload is taken: header,
+// Headers is whose count of the bytes around a TLP's payload is taken: header,
 // sequence number, checks and framing.
-type PCIeHeaders uint8
+type Headers uint8
 
 // Sets of headers.
 const (
 	// PCIeBench has 24 bytes around a request and 20 around a completion, with
 	// 64-bit addresses (Neugebauer et al., SIGCOMM 2018, its model). It goes with a
 	// rate from which the data link layer's packets are taken off.
-	PCIeBench PCIeHeaders = iota
+	PCIeBench Headers = iota
 	// Kalia has 26 and 22 (Kalia et al., ATC 2016, figure 2a), with the rate of the
 	// lanes after coding.
 	Kalia
@@ -78,7 +78,8 @@ const (
 	flitTLPs  = 236
 )
 
-func (h PCIeHeaders) request() int {
+// Request is the bytes around the payload of a request.
+func (h Headers) Request() int {
 	switch h {
 	case Kalia:
 		return 26
@@ -88,7 +89,8 @@ func (h PCIeHeaders) request() int {
 	return 24
 }
 
-func (h PCIeHeaders) completion() int {
+// Completion is the bytes around the payload of a completion.
+func (h Headers) Completion() int {
 	switch h {
 	case Kalia:
 		return 22
@@ -98,10 +100,10 @@ func (h PCIeHeaders) completion() int {
 	return 20
 }
 
-// PCIeConfig describes the link between the NIC and the host's memory, and the
+// Config describes the link between the NIC and the host's memory, and the
 // DMA engine at the NIC's end. Zero in an optional field takes the limit or the
 // cost away.
-type PCIeConfig struct {
+type Config struct {
 	// Rate is that of each direction, for whole TLPs. A scenario may give the link
 	// instead, such as gen3x8, for what its lanes carry after line coding.
 	Rate units.Rate `yaml:"rate"`
@@ -117,7 +119,7 @@ type PCIeConfig struct {
 	ReadCompletion int `yaml:"read_completion"`
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
 	// (24 for a request, 20 for a completion), kalia (26 and 22) or, of a link of the sixth generation, flit (16 and 12).
-	Headers PCIeHeaders `yaml:"headers" eg:"flit"`
+	Headers Headers `yaml:"headers" eg:"flit"`
 	// FEC is what the correction of errors takes at the end of each direction, with headers flit.
 	FEC units.Time `yaml:"fec" eg:"2ns"`
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
@@ -194,15 +196,15 @@ type pcieStalls struct {
 	Credits                       [numHolders]units.Time
 }
 
-// PCIe is the link's two directions, each a resource that is used in order, and the
+// Link is the link's two directions, each a resource that is used in order, and the
 // DMA engine. The times of calls must not decrease. A transfer that waits for
 // something other than the link does not delay the link, which others use
 // meanwhile. So a transfer takes its room on the link at the time of the call.
 //
 // It is not safe for concurrent use and does not allocate.
-type PCIe struct {
-	cfg     PCIeConfig
-	sides   [numDirections]pcieSide
+type Link struct {
+	cfg     Config
+	sides   [NumDirections]pcieSide
 	tags    stage.Inflight
 	taken   stage.Inflight // non-posted credits
 	longest units.Time     // of the data of a longest read request on the link
@@ -227,7 +229,7 @@ type pcieSide struct {
 	until   units.Time // when it is free next
 	since   units.Time // from when on it is busy until then, without a gap
 	busy    units.Time
-	traffic [numTLPTypes][numPurposes]TLPs
+	traffic [NumTLPTypes][NumPurposes]TLPs
 	watch   func(begin, end units.Time, why stage.Stall)
 }
 
@@ -238,8 +240,8 @@ func (s *pcieSide) SetWatch(f func(begin, end units.Time, why stage.Stall)) {
 	}
 }
 
-// NewPCIe returns an idle link.
-func NewPCIe(c PCIeConfig) (*PCIe, error) {
+// New returns an idle link.
+func New(c Config) (*Link, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -248,14 +250,14 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if c.Headers == Flit {
 		flit = c.Rate.Serialize(flitTLPs)
 	}
-	return &PCIe{flit: flit, cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: stage.NewInflight(c.Tags), taken: stage.NewInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
+	return &Link{flit: flit, cfg: c, memory: memory, sides: [NumDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: stage.NewInflight(c.Tags), taken: stage.NewInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
-func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int, why Purpose) (end units.Time) {
-	header := p.cfg.Headers.request()
+func (p *Link) occupy(d Direction, from units.Time, kind TLPType, packets, n int, why Purpose) (end units.Time) {
+	header := p.cfg.Headers.Request()
 	if kind == CplD {
-		header = p.cfg.Headers.completion()
+		header = p.cfg.Headers.Completion()
 	}
 	size := units.Bytes(n + packets*header)
 	s := &p.sides[d]
@@ -281,7 +283,7 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 func pieces(n, limit int) int { return max(1, (n+limit-1)/limit) }
 
 // writes returns how many write TLPs carry n bytes to an address.
-func (c *PCIeConfig) writes(addr uint64, n int) int { return cut(addr, n, c.MPS) }
+func (c *Config) writes(addr uint64, n int) int { return cut(addr, n, c.MPS) }
 
 const boundary = 4096
 
@@ -301,7 +303,7 @@ func cut(addr uint64, n, limit int) int {
 // completions returns how many completions answer one request for n bytes from an
 // address on: each is as long as MPS and ReadCompletion allow and, except the last, ends at a
 // multiple of RCB (PCIe 2.3.1.1).
-func (c *PCIeConfig) completions(addr uint64, n int) int {
+func (c *Config) completions(addr uint64, n int) int {
 	most := c.MPS
 	if c.ReadCompletion > 0 {
 		most = min(most, c.ReadCompletion)
@@ -315,18 +317,18 @@ func (c *PCIeConfig) completions(addr uint64, n int) int {
 
 // next returns the length of the first request for n bytes from an address on. None
 // is longer than MRRS or crosses a 4 KiB boundary (PCIe 2.2.7).
-func (c *PCIeConfig) next(addr uint64, n int) int {
+func (c *Config) next(addr uint64, n int) int {
 	return min(n, c.MRRS, boundary-int(addr%boundary))
 }
 
 // Read fetches n bytes of host memory, requested at t, and returns when the last
 // byte has arrived.
-func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.Time) {
-	return p.read(t, addr, n, why, false)
+func (p *Link) Read(t units.Time, addr uint64, n int, why Purpose) (done units.Time) {
+	return p.ReadMemory(t, addr, n, why, false)
 }
 
-// read is Read, or reads the peer's memory.
-func (p *PCIe) read(t units.Time, addr uint64, n int, why Purpose, peer bool) (done units.Time) {
+// ReadMemory is Read, or reads the peer's memory.
+func (p *Link) ReadMemory(t units.Time, addr uint64, n int, why Purpose, peer bool) (done units.Time) {
 	if p.cfg.ReadIssue > 0 {
 		t = max(t, p.readIssue)
 		p.readIssue = t + p.cfg.ReadIssue
@@ -366,8 +368,8 @@ func (p *PCIe) read(t units.Time, addr uint64, n int, why Purpose, peer bool) (d
 			p.taken.Hold(requested + p.cfg.NonPostedHold)
 		}
 	} else if p.tags.Bounded() || p.taken.Bounded() || mmu != nil || fromMemory > 0 {
-		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.request())) +
-			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion())) + 2*(p.flit+p.cfg.FEC)
+		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.Request())) +
+			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.Completion())) + 2*(p.flit+p.cfg.FEC)
 		done = p.held(t, push, done, idle, addr, n, mmu, fromMemory > 0)
 	} else {
 		done += push
@@ -380,12 +382,12 @@ func (p *PCIe) read(t units.Time, addr uint64, n int, why Purpose, peer bool) (d
 	return done
 }
 
-// alone returns what a read of n bytes takes at least: on an idle link, from the host's
+// Alone returns what a read of n bytes takes at least: on an idle link, from the host's
 // cache, and without a wait for tags or translation.
-func (p *PCIe) alone(n int) units.Time {
+func (p *Link) Alone(n int) units.Time {
 	c := &p.cfg
-	t := c.ReadSetup + c.ReadLatency + 2*c.FEC + c.Rate.Serialize(units.Bytes(c.Headers.request())) +
-		c.Rate.Serialize(units.Bytes(n+c.completions(0, n)*c.Headers.completion()))
+	t := c.ReadSetup + c.ReadLatency + 2*c.FEC + c.Rate.Serialize(units.Bytes(c.Headers.Request())) +
+		c.Rate.Serialize(units.Bytes(n+c.completions(0, n)*c.Headers.Completion()))
 	if p.cache == nil {
 		t += c.SocketLatency
 	}
@@ -394,7 +396,7 @@ func (p *PCIe) alone(n int) units.Time {
 
 // holdTags has the requests of a read that waits for nothing but the link hold their tags
 // until their data are there.
-func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
+func (p *Link) holdTags(done units.Time, addr uint64, n, requests int) {
 	for ; requests > 1; requests-- {
 		size := p.cfg.next(addr, n)
 		addr += uint64(size)
@@ -411,7 +413,7 @@ func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
 // held returns when a read is done that would be at done if its requests did not wait
 // for tags, translations, memory and for the writes before it, at most push. It takes idle on an idle link:
 // what waits for a tag waits for the link meanwhile.
-func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iommu, fromMemory bool) units.Time {
+func (p *Link) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iommu, fromMemory bool) units.Time {
 	last := done + push
 	for {
 		size := p.cfg.next(addr, n)
@@ -449,12 +451,12 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, mmu *iom
 // Write stores n bytes in host memory from t on. It returns when the NIC has
 // handed the last byte to the link and when the host sees it. Writes are seen in
 // the order of the calls (PCIe 2.4.1: posted requests do not pass each other), but for relaxed ones.
-func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visible units.Time) {
-	return p.write(t, addr, n, why, false)
+func (p *Link) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visible units.Time) {
+	return p.WriteMemory(t, addr, n, why, false)
 }
 
-// write is Write, or writes the peer's memory.
-func (p *PCIe) write(t units.Time, addr uint64, n int, why Purpose, peer bool) (sent, visible units.Time) {
+// WriteMemory is Write, or writes the peer's memory.
+func (p *Link) WriteMemory(t units.Time, addr uint64, n int, why Purpose, peer bool) (sent, visible units.Time) {
 	if p.cfg.WriteIssue > 0 {
 		t = max(t, p.writeIssue)
 		p.writeIssue = t + p.cfg.WriteIssue
@@ -505,7 +507,7 @@ func (p *PCIe) write(t units.Time, addr uint64, n int, why Purpose, peer bool) (
 // before those before it, and how long the last of it is behind that until memory has it. A TLP that waits for its credits waits for the link meanwhile, and then takes its
 // share of what all of them take on the link, and what the NIC takes beside. A write that is not translated
 // yet, or that memory has not taken, keeps its credits.
-func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMemory int, peer, relaxed bool) (end, behind units.Time) {
+func (p *Link) credited(t, sent, link, beside, walk units.Time, packets, n, toMemory int, peer, relaxed bool) (end, behind units.Time) {
 	c := &p.credits
 	c.returned(t)
 	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
@@ -527,7 +529,7 @@ func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMe
 
 // holdCredits has TLPs with n bytes that have left hold their credits until they are translated and memory or the peer and the root
 // complex have taken them. It returns how long the first two take.
-func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data, n int, peer, relaxed bool) (behind units.Time) {
+func (p *Link) holdCredits(left, walk units.Time, toMemory, packets, data, n int, peer, relaxed bool) (behind units.Time) {
 	var drain units.Time
 	drained := byMemory
 	if peer {
@@ -545,9 +547,9 @@ func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data, n int
 	return walk + drain
 }
 
-// left returns when the host sees a write that was given its room before and has left
+// Left returns when the host sees a write that was given its room before and has left
 // the NIC at t only.
-func (p *PCIe) left(t units.Time) units.Time {
+func (p *Link) Left(t units.Time) units.Time {
 	t += p.cfg.WriteLatency
 	if p.cache == nil {
 		t += p.cfg.SocketLatency
@@ -556,21 +558,21 @@ func (p *PCIe) left(t units.Time) units.Time {
 	return p.visible
 }
 
-// mmio is a store of n bytes by a processor into the NIC's registers, in TLPs of
+// Store is a store of n bytes by a processor into the NIC's registers, in TLPs of
 // at most one cache line. It returns when the last is there.
-func (p *PCIe) mmio(t units.Time, n int, why Purpose) units.Time {
-	return p.occupy(Downstream, t, MemWr, pieces(n, cacheLine), n, why) + p.cfg.WriteLatency
+func (p *Link) Store(t units.Time, n int, why Purpose) units.Time {
+	return p.occupy(Downstream, t, MemWr, pieces(n, CacheLine), n, why) + p.cfg.WriteLatency
 }
 
-// cacheLine is what a write-combining buffer holds, and what work queue elements
+// CacheLine is what a write-combining buffer holds, and what work queue elements
 // are multiples of.
-const cacheLine = 64
+const CacheLine = 64
 
 // Free returns when a direction has carried what was handed to it.
-func (p *PCIe) Free(d Direction) units.Time { return p.sides[d].until }
+func (p *Link) Free(d Direction) units.Time { return p.sides[d].until }
 
 // Traffic returns what crossed the link in a direction, by type and purpose.
-func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
+func (p *Link) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
@@ -580,18 +582,15 @@ func (s *pcieSide) Account(now units.Time) stage.Account {
 	elapsed := max(now, s.since)
 	busy := s.busy - max(s.until-elapsed, 0)
 	a := stage.Account{Stage: s.name, Clock: stage.Picoseconds, Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}
-	for kind := range numTLPTypes {
-		for why := range numPurposes {
+	for kind := range NumTLPTypes {
+		for why := range NumPurposes {
 			a.Served += s.traffic[kind][why].Packets
 		}
 	}
 	return a
 }
 
-// bytes sums over the types.
-func (p *PCIe) bytes(d Direction, why Purpose) (n units.Bytes) {
-	for kind := range numTLPTypes {
-		n += p.sides[d].traffic[kind][why].Bytes
-	}
-	return n
+// WriteTakes returns what a write of n bytes takes on an idle link, until the host sees it.
+func (c *Config) WriteTakes(n int) units.Time {
+	return c.Rate.Serialize(units.Bytes(n+pieces(n, c.MPS)*c.Headers.Request())) + c.WriteLatency
 }

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"math"
@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-func idleLink(t testing.TB, c PCIeConfig) *PCIe {
+func idleLink(t testing.TB, c Config) *Link {
 	t.Helper()
-	p, err := NewPCIe(c)
+	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +22,8 @@ func idleLink(t testing.TB, c PCIeConfig) *PCIe {
 }
 
 // kaliaX16 is the link of Kalia et al.: 16 lanes of 984.6 MB/s, 26 and 22 bytes.
-func kaliaX16() PCIeConfig {
-	c := gen3x8()
+func kaliaX16() Config {
+	c := Gen3x8()
 	c.Rate, c.Headers, c.ReadCompletion = 16*7_876_800_000, Kalia, 128
 	return c
 }
@@ -33,9 +33,9 @@ func kaliaX16() PCIeConfig {
 func TestBytesOfTenWQEs(t *testing.T) {
 	blue, bell := idleLink(t, kaliaX16()), idleLink(t, kaliaX16())
 	for range 10 {
-		blue.mmio(0, 128, ForDoorbell)
+		blue.Store(0, 128, ForDoorbell)
 	}
-	bell.mmio(0, 8, ForDoorbell)
+	bell.Store(0, 8, ForDoorbell)
 	bell.Read(0, 0, 10*128, ForWQE)
 	if got := blue.bytes(Downstream, ForDoorbell); got != 1800 {
 		t.Errorf("BlueFlame: %d bytes, want 1800", got)
@@ -53,10 +53,10 @@ func TestBytesOfTenWQEs(t *testing.T) {
 func TestLinesAndWQEsFillTheLink(t *testing.T) {
 	for name, c := range map[string]struct {
 		want float64
-		one  func(p *PCIe)
+		one  func(p *Link)
 	}{
-		"lines by MMIO": {175, func(p *PCIe) { p.mmio(0, 64, ForDoorbell) }},
-		"WQEs by DMA":   {105, func(p *PCIe) { p.Read(0, 0, 128, ForWQE) }},
+		"lines by MMIO": {175, func(p *Link) { p.Store(0, 64, ForDoorbell) }},
+		"WQEs by DMA":   {105, func(p *Link) { p.Read(0, 0, 128, ForWQE) }},
 	} {
 		p := idleLink(t, kaliaX16())
 		const n = 100_000
@@ -71,7 +71,7 @@ func TestLinesAndWQEsFillTheLink(t *testing.T) {
 }
 
 func TestCutting(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	for _, x := range []struct {
 		addr                          uint64
 		n                             int
@@ -107,7 +107,7 @@ func rate(parallel, transfers int, one func(t units.Time) units.Time) float64 {
 // With more transfers wanted than tags there are, as many are outstanding as tags
 // (Little's law).
 func TestTagsBoundReads(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.Tags = 8
 	p := idleLink(t, c)
 	got := rate(64, 20_000, func(at units.Time) units.Time { return p.Read(at, 0, 64, ForPayload) })
@@ -122,7 +122,7 @@ func TestTagsBoundReads(t *testing.T) {
 }
 
 func TestCreditsBoundWrites(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.PostedCredits, c.PostedHold = 8, 400*units.Nanosecond
 	p := idleLink(t, c)
 	got := rate(1, 20_000, func(at units.Time) units.Time { sent, _ := p.Write(at, 0, 256, ForPayload); return sent })
@@ -148,7 +148,7 @@ func TestCreditsAreWaitedForBesideTheLink(t *testing.T) {
 		{"the credits are slower", 10 * units.Microsecond, 64 / 10e-6},
 	} {
 		for _, credits := range []struct{ headers, data int }{{64, 0}, {0, 64 * 256}, {64, 64 * 256}, {1000, 64 * 256}, {64, 1 << 20}} {
-			cfg := gen3x8()
+			cfg := Gen3x8()
 			cfg.Rate, cfg.PostedCredits, cfg.PostedData, cfg.PostedHold = 31_500*units.Mbps, credits.headers, credits.data, c.hold
 			p := idleLink(t, cfg)
 			var last units.Time
@@ -165,7 +165,7 @@ func TestCreditsAreWaitedForBesideTheLink(t *testing.T) {
 // No more credits are out at a time than there are, and none is given twice.
 func TestPostedCreditsAreConserved(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		c := gen3x8()
+		c := Gen3x8()
 		c.PostedCredits = rapid.IntRange(0, 20).Draw(r, "headers")
 		c.PostedData = rapid.SampledFrom([]int{0, 16, 64, 256, 1000, 5952}).Draw(r, "data")
 		c.PostedHold = units.Time(rapid.IntRange(0, 500).Draw(r, "hold")) * units.Nanosecond
@@ -206,7 +206,7 @@ func TestPostedCreditsAreConserved(t *testing.T) {
 
 // A working set that outgrows the IO-TLB meets a walk at each new page.
 func TestTranslationKnee(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096, Miss: 330 * units.Nanosecond, Walkers: 6}
 	latency := func(pages int) units.Time {
 		p := idleLink(t, c)
@@ -239,7 +239,7 @@ func TestTranslationKnee(t *testing.T) {
 
 // Writes are seen in order, though one may miss in the IO-TLB and the next not.
 func TestWritesAreSeenInOrder(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Microsecond}
 	c.SocketLatency = 100 * units.Nanosecond
 	p := idleLink(t, c)
@@ -251,7 +251,7 @@ func TestWritesAreSeenInOrder(t *testing.T) {
 }
 
 func TestEngineAndStaging(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.ReadIssue, c.WriteIssue, c.StagingRate = 50*units.Nanosecond, 25*units.Nanosecond, 8*units.Gbps
 	p := idleLink(t, c)
 	if got := rate(1000, 20_000, func(at units.Time) units.Time { sent, _ := p.Write(at, 0, 1, ForPayload); return sent }); math.Abs(got/40e6-1) > 0.01 {
@@ -272,10 +272,10 @@ func TestEngineAndStaging(t *testing.T) {
 // busy is that which its bytes take.
 func TestLinkConservesBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := gen3x8()
+		c := Gen3x8()
 		c.Tags, c.PostedCredits, c.PostedHold = rapid.IntRange(0, 4).Draw(t, "tags"), rapid.IntRange(0, 4).Draw(t, "credits"), 100*units.Nanosecond
 		c.IOMMU = IOMMUConfig{Entries: rapid.IntRange(0, 3).Draw(t, "entries"), PageSize: 4096, Miss: 50 * units.Nanosecond, Walkers: 1}
-		p, err := NewPCIe(c)
+		p, err := New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,18 +295,18 @@ func TestLinkConservesBytes(t *testing.T) {
 					t.Fatalf("a write of %v is sent at %v and seen at %v", now, sent, seen)
 				}
 			default:
-				p.mmio(now, n, ForDoorbell)
+				p.Store(now, n, ForDoorbell)
 			}
 		}
-		for d := range numDirections {
+		for d := range NumDirections {
 			var bytes units.Bytes
-			for kind := range numTLPTypes {
-				for why := range numPurposes {
+			for kind := range NumTLPTypes {
+				for why := range NumPurposes {
 					x := p.Traffic(d, kind, why)
 					bytes += x.Bytes
-					header := c.Headers.request()
+					header := c.Headers.Request()
 					if kind == CplD {
-						header = c.Headers.completion()
+						header = c.Headers.Completion()
 					}
 					sum += x.Bytes - units.Bytes(header)*units.Bytes(x.Packets)
 				}
@@ -326,7 +326,7 @@ func TestLinkConservesBytes(t *testing.T) {
 }
 
 func TestPCIeDoesNotAllocate(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.Tags, c.PostedCredits, c.PostedHold = 32, 32, units.Microsecond
 	c.IOMMU = IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 2}
 	p := idleLink(t, c)
@@ -335,23 +335,23 @@ func TestPCIeDoesNotAllocate(t *testing.T) {
 		at += 100 * units.Nanosecond
 		p.Read(at, uint64(at), 3000, ForPayload)
 		p.Write(at, uint64(at), 3000, ForPayload)
-		p.mmio(at, 64, ForDoorbell)
+		p.Store(at, 64, ForDoorbell)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func TestPCIeConfigErrors(t *testing.T) {
-	for want, spoil := range map[string]func(*PCIeConfig){
-		"pcie.rate": func(c *PCIeConfig) { c.Rate = 0 }, "pcie.mrrs": func(c *PCIeConfig) { c.MRRS = 0 },
-		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "read_completion": func(c *PCIeConfig) { c.ReadCompletion = 32 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
-		"tags": func(c *PCIeConfig) { c.Tags = -1 }, "posted_hold is": func(c *PCIeConfig) { c.PostedHold = -1 },
-		"entries": func(c *PCIeConfig) { c.IOMMU.Entries = -1 }, "page_size": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
-		"iommu.walkers": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },
+	for want, spoil := range map[string]func(*Config){
+		"pcie.rate": func(c *Config) { c.Rate = 0 }, "pcie.mrrs": func(c *Config) { c.MRRS = 0 },
+		"pcie.rcb": func(c *Config) { c.RCB = 512 }, "read_completion": func(c *Config) { c.ReadCompletion = 32 }, "headers": func(c *Config) { c.Headers = 9 },
+		"tags": func(c *Config) { c.Tags = -1 }, "posted_hold is": func(c *Config) { c.PostedHold = -1 },
+		"entries": func(c *Config) { c.IOMMU.Entries = -1 }, "page_size": func(c *Config) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
+		"iommu.walkers": func(c *Config) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },
 	} {
-		c := gen3x8()
+		c := Gen3x8()
 		spoil(&c)
-		if _, err := NewPCIe(c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", want, err)
 		}
 	}
@@ -389,4 +389,15 @@ func TestLRU(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestStoresDoNotWaitForReads(t *testing.T) {
+	c := Hosted(Gen4x16(), ExtendedTags, 2*IIOLines)
+	idle, busy := idleLink(t, c), idleLink(t, c)
+	a := idle.Store(units.Nanosecond, 8, ForDoorbell)
+	busy.Read(0, 0, 64, ForPayload)
+	d := busy.Store(units.Nanosecond, 8, ForDoorbell)
+	if d-a > 10*units.Nanosecond {
+		t.Errorf("a doorbell takes %v on an idle link and %v with a read outstanding", a, d)
+	}
 }

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"math/rand/v2"
@@ -12,8 +12,8 @@ const (
 	socket     = 70 * units.Nanosecond
 )
 
-func cached(size, writes int) PCIeConfig {
-	c := gen3x8()
+func cached(size, writes int) Config {
+	c := Gen3x8()
 	c.HostCache = HostCacheConfig{Size: size, Writes: writes, Miss: memoryMiss}
 	return c
 }
@@ -44,7 +44,7 @@ func TestHostCacheReads(t *testing.T) {
 	if got := read(8192, 64, ForPayload); got != hit {
 		t.Errorf("what the NIC wrote takes %v, a hit %v", got, hit)
 	}
-	none := idleLink(t, gen3x8())
+	none := idleLink(t, Gen3x8())
 	none.Touch(0, 64)
 	if got := none.Read(0, 4096, 64, ForPayload); got != hit {
 		t.Errorf("without a cache %v, a hit %v", got, hit)
@@ -55,8 +55,8 @@ func TestHostCacheReads(t *testing.T) {
 func TestHostCacheHoldsItsShare(t *testing.T) {
 	const size, window, reads = 1 << 18, 1 << 19, 20_000
 	p := idleLink(t, cached(size, 0))
-	for at := 0; at < window; at += cacheLine {
-		p.Touch(uint64(at), cacheLine)
+	for at := 0; at < window; at += CacheLine {
+		p.Touch(uint64(at), CacheLine)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	missed := 0
@@ -94,10 +94,10 @@ func TestHostCacheOfTheOtherSocket(t *testing.T) {
 // A read right behind a write waits for it, one that comes later does not; the wait for
 // the write's translation and for the read's own, which is done by then, are one.
 func TestReadsPushWrites(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	alone := idleLink(t, c).Read(0, 0, 64, ForPayload)
 	c.PushLatency = 60 * units.Nanosecond
-	after := func(c PCIeConfig, gap units.Time) units.Time {
+	after := func(c Config, gap units.Time) units.Time {
 		p := idleLink(t, c)
 		sent, _ := p.Write(0, 0, 64, ForPayload)
 		return p.Read(sent+gap, 0, 64, ForPayload) - sent - gap
@@ -130,7 +130,7 @@ func TestTranslationsAreInOrder(t *testing.T) {
 
 // Writes that are not translated yet take the host's places: their rate is the walks'.
 func TestWalksHoldWrites(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	c.PostedCredits = 32
 	c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 6}
 	p := idleLink(t, c)
@@ -147,7 +147,7 @@ func TestWalksHoldWrites(t *testing.T) {
 
 // The engine's setup delays a transfer and not those behind it.
 func TestSetup(t *testing.T) {
-	c := gen3x8()
+	c := Gen3x8()
 	plain := idleLink(t, c)
 	c.ReadSetup, c.WriteSetup = 60*units.Nanosecond, 190*units.Nanosecond
 	p := idleLink(t, c)

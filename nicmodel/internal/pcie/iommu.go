@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
@@ -59,7 +59,7 @@ func (m *iommu) translateRelaxed(t units.Time, addr uint64, n int) units.Time {
 		m.misses++
 		end := m.walkers.Free(t)
 		if m.memory != nil {
-			end += m.memory.serve(end, cacheLine)
+			end += m.memory.serve(end, CacheLine)
 		}
 		end += m.Miss
 		m.walkers.Hold(end)

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"testing"
@@ -9,16 +9,16 @@ import (
 // A load from a register waits for what the link carries, and takes room on it, but holds
 // up nobody until it begins.
 func TestRegisterLoad(t *testing.T) {
-	cfg := gen3x8()
-	link := func() *PCIe {
-		p, err := NewPCIe(cfg)
+	cfg := Gen3x8()
+	link := func() *Link {
+		p, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	request := cfg.Rate.Serialize(units.Bytes(cfg.Headers.request()))
-	answer := cfg.Rate.Serialize(units.Bytes(cfg.Headers.completion() + registerBytes))
+	request := cfg.Rate.Serialize(units.Bytes(cfg.Headers.Request()))
+	answer := cfg.Rate.Serialize(units.Bytes(cfg.Headers.Completion() + registerBytes))
 
 	idle := link()
 	there := idle.ahead(Downstream, 0, 0, MemRd, 0, ForClock)
@@ -34,7 +34,7 @@ func TestRegisterLoad(t *testing.T) {
 	}
 
 	busy := link()
-	busy.mmio(0, 4096, ForDoorbell)
+	busy.Store(0, 4096, ForDoorbell)
 	queued := busy.Free(Downstream)
 	if got, want := busy.ahead(Downstream, 0, 0, MemRd, 0, ForClock), queued+request+cfg.WriteLatency; got != want {
 		t.Errorf("behind what is on the link it is there after %v, not %v", got, want)

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import "github.com/sluice-rdma/sluice/units"
 
@@ -20,7 +20,7 @@ type HostCacheConfig struct {
 // mostCache bounds what a cache's lines take in the model: 36 bytes each.
 const mostCache = 1 << 28
 
-// hostCache knows the lines in the cache. Processors add lines with PCIe.Touch.
+// hostCache knows the lines in the cache. Processors add lines with Link.Touch.
 type hostCache struct {
 	size    int  // lines that processors have used
 	used    *lru // by processors, nil before the first
@@ -31,12 +31,12 @@ func newHostCache(c HostCacheConfig) *hostCache {
 	if c.Size == 0 {
 		return nil
 	}
-	return &hostCache{size: max(1, c.Size/cacheLine), written: newLRU(max(1, c.Writes/cacheLine))}
+	return &hostCache{size: max(1, c.Size/CacheLine), written: newLRU(max(1, c.Writes/CacheLine))}
 }
 
 // lines returns the numbers of the first and the last line of n bytes from an address on.
 func lines(addr uint64, n int) (first, last uint64) {
-	return addr / cacheLine, (addr + uint64(max(n, 1)) - 1) / cacheLine
+	return addr / CacheLine, (addr + uint64(max(n, 1)) - 1) / CacheLine
 }
 
 // hot reports whether a line is there that a processor has used.
@@ -65,7 +65,7 @@ func (h *hostCache) write(addr uint64, n int) (all bool, displaced int) {
 		if !h.written.touch(line) {
 			all = false
 			if h.written.displaced != 0 {
-				displaced += cacheLine
+				displaced += CacheLine
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (h *hostCache) write(addr uint64, n int) (all bool, displaced int) {
 
 // Touch says that a processor of the NIC's socket has used n bytes from an address on:
 // they are in its cache.
-func (p *PCIe) Touch(addr uint64, n int) {
+func (p *Link) Touch(addr uint64, n int) {
 	if p.cache == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (p *PCIe) Touch(addr uint64, n int) {
 // distance is how much longer than ReadLatency a read takes for where its data are.
 // Payload alone may be elsewhere than in the cache: the rest, such as elements of
 // queues, a processor has just written.
-func (p *PCIe) distance(addr uint64, n int, why Purpose) units.Time {
+func (p *Link) distance(addr uint64, n int, why Purpose) units.Time {
 	switch {
 	case p.cache == nil:
 		return p.cfg.SocketLatency
@@ -104,7 +104,7 @@ func (p *PCIe) distance(addr uint64, n int, why Purpose) units.Time {
 // taking is how much longer than WriteLatency a write takes because of where its lines
 // are, and how many bytes memory takes for it. A line of another socket that the cache does not hold needs a lookup at that
 // socket, whose directory is in memory.
-func (p *PCIe) taking(addr uint64, n int) (longer units.Time, toMemory int) {
+func (p *Link) taking(addr uint64, n int) (longer units.Time, toMemory int) {
 	if p.cache == nil {
 		return p.cfg.SocketLatency, n
 	}

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import "github.com/sluice-rdma/sluice/units"
 
@@ -63,7 +63,7 @@ func (m *dram) serve(t units.Time, n int) units.Time {
 }
 
 // fromMemory returns how many bytes of a read memory has to give.
-func (p *PCIe) fromMemory(addr uint64, n int, why Purpose) int {
+func (p *Link) fromMemory(addr uint64, n int, why Purpose) int {
 	if p.memory == nil || why != ForPayload || p.cache != nil && p.cache.has(addr, n) {
 		return 0
 	}

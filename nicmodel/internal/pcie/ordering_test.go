@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"testing"
@@ -7,16 +7,16 @@ import (
 )
 
 // orderedLink has posted and non-posted credits, and an IOMMU of one page.
-func orderedLink(t *testing.T, change func(*PCIeConfig)) *PCIe {
+func orderedLink(t *testing.T, change func(*Config)) *Link {
 	t.Helper()
-	c := PCIeConfig{
+	c := Config{
 		Rate: 100 * units.Gbps, MPS: 256, MRRS: 512, RCB: 64, ReadLatency: 500 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond,
 		Tags: 256, PostedCredits: 64, PostedHold: 100 * units.Nanosecond, NonPostedCredits: 4, NonPostedHold: 200 * units.Nanosecond,
 	}
 	if change != nil {
 		change(&c)
 	}
-	p, err := NewPCIe(c)
+	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func orderedLink(t *testing.T, change func(*PCIeConfig)) *PCIe {
 // The ordering rules of PCI Express (Base Specification, 2.4.1) as far as the NIC meets them: row, may it pass column.
 func TestOrderingRules(t *testing.T) {
 	const us = units.Microsecond
-	walks := func(c *PCIeConfig) {
+	walks := func(c *Config) {
 		c.IOMMU = IOMMUConfig{Entries: 8, PageSize: 4096, Miss: 2 * us}
 	}
 	t.Run("a write does not pass a write", func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOrderingRules(t *testing.T) {
 		}
 	})
 	t.Run("a relaxed write passes one", func(t *testing.T) {
-		p := orderedLink(t, func(c *PCIeConfig) { walks(c); c.RelaxedOrdering = true })
+		p := orderedLink(t, func(c *Config) { walks(c); c.RelaxedOrdering = true })
 		_, first := p.Write(0, 1<<20, 64, ForPayload)
 		p.mmu.tlb.touch(2 << 20 / 4096)
 		_, second := p.Write(0, 2<<20, 64, ForPayload)
@@ -70,7 +70,7 @@ func TestOrderingRules(t *testing.T) {
 	})
 	t.Run("a completion does not pass a store", func(t *testing.T) {
 		p := orderedLink(t, nil)
-		stored := p.mmio(0, 1<<16, ForDoorbell) - p.cfg.WriteLatency
+		stored := p.Store(0, 1<<16, ForDoorbell) - p.cfg.WriteLatency
 		if read := p.Read(0, 2<<20, 64, ForPayload); read < stored {
 			t.Errorf("data come at %v, before the store that was there until %v", read, stored)
 		}
@@ -79,7 +79,7 @@ func TestOrderingRules(t *testing.T) {
 
 // Read requests have non-posted credits: with four, each held for 200 ns, 20 million a second go.
 func TestNonPostedCredits(t *testing.T) {
-	p := orderedLink(t, func(c *PCIeConfig) { c.Tags = 1000 })
+	p := orderedLink(t, func(c *Config) { c.Tags = 1000 })
 	var done units.Time
 	for range 400 {
 		done = p.Read(0, 2<<20, 64, ForPayload)

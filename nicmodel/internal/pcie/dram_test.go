@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"testing"
@@ -31,7 +31,7 @@ func TestMemoryServesInOrder(t *testing.T) {
 	} {
 		m := newDRAM(c.cfg)
 		for i, at := range c.at {
-			if got := m.serve(at, cacheLine); got != c.want[i] {
+			if got := m.serve(at, CacheLine); got != c.want[i] {
 				t.Errorf("%s: the line at %v takes %v, expected %v", c.name, at, got, c.want[i])
 			}
 		}
@@ -42,11 +42,11 @@ func TestMemoryServesInOrder(t *testing.T) {
 // it is C / (C + P + what the root complex holds them for).
 func TestSharesOfABusyMemoryAreThoseOfWhatIsOutstanding(t *testing.T) {
 	const credits, processors = 64 * 64, 192 * 64
-	cfg := preset(t, "cx5").PCIe
+	cfg := Hosted(Gen4x16(), ExtendedTags, 2*IIOLines)
 	cfg.Rate, cfg.MPS = 2*memory64, 64
 	cfg.PostedCredits, cfg.PostedData, cfg.PostedHold = 0, credits, 0
 	cfg.Memory = MemoryConfig{Rate: memory64, Load: 4 * memory64, Outstanding: processors}
-	p, err := NewPCIe(cfg)
+	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +77,9 @@ func TestWritesLeakToMemory(t *testing.T) {
 		{"fits its ways", HostCacheConfig{Size: 1 << 20, Writes: 1 << 13}, 1 << 13, 0},
 		{"does not fit", HostCacheConfig{Size: 1 << 20, Writes: 1 << 12}, 1 << 13, 1<<16 - 1<<12},
 	} {
-		cfg := preset(t, "cx5").PCIe
+		cfg := Hosted(Gen4x16(), ExtendedTags, 2*IIOLines)
 		cfg.HostCache, cfg.Memory = c.cache, MemoryConfig{Rate: memory64}
-		p, err := NewPCIe(cfg)
+		p, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +120,9 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestMemoryDoesNotAllocate(t *testing.T) {
-	cfg := preset(t, "cx5").PCIe
+	cfg := Hosted(Gen4x16(), ExtendedTags, 2*IIOLines)
 	cfg.Memory = MemoryConfig{Rate: memory64, Load: memory64, Outstanding: 6400}
-	p, err := NewPCIe(cfg)
+	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

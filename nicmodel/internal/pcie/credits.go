@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import "github.com/sluice-rdma/sluice/units"
 
@@ -41,7 +41,7 @@ const dataCredit = 16 // bytes
 
 func dataCredits(bytes int) int { return (bytes + dataCredit - 1) / dataCredit }
 
-func newPostedCredits(c *PCIeConfig) postedCredits {
+func newPostedCredits(c *Config) postedCredits {
 	p := postedCredits{most: taken{headers: c.PostedCredits, data: c.PostedData / dataCredit}}
 	if p.bounded() {
 		p.ring = make([]taken, 16)

@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 // lru is a set of at most so many keys that forgets the one that was used longest
 // ago: the replacement of every cache of the model. The hardware's is not known;

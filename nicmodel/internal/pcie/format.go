@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 var headerNames = [...]string{PCIeBench: "pcie-bench", Kalia: "kalia", Flit: "flit"}
 
-func (h PCIeHeaders) String() string {
+func (h Headers) String() string {
 	if int(h) < len(headerNames) {
 		return headerNames[h]
 	}
@@ -18,10 +18,10 @@ func (h PCIeHeaders) String() string {
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (h *PCIeHeaders) UnmarshalText(b []byte) error {
+func (h *Headers) UnmarshalText(b []byte) error {
 	for i, name := range headerNames {
 		if name == string(b) {
-			*h = PCIeHeaders(i)
+			*h = Headers(i)
 			return nil
 		}
 	}
@@ -29,7 +29,7 @@ func (h *PCIeHeaders) UnmarshalText(b []byte) error {
 }
 
 // MarshalText implements encoding.TextMarshaler.
-func (h PCIeHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+func (h Headers) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // lanes is the rate of a lane by PCI Express generation, in transfers a second and after
 // line coding: 8b/10b in the first two, 128b/130b in later ones (PCI Express Base

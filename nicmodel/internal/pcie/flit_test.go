@@ -1,4 +1,4 @@
-package nicmodel
+package pcie
 
 import (
 	"testing"
@@ -7,13 +7,13 @@ import (
 )
 
 // gen6x16 is a link of flits under a NIC.
-func gen6x16(t testing.TB) PCIeConfig {
+func gen6x16(t testing.TB) Config {
 	t.Helper()
 	rate, err := ParseLink("gen6x16")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return PCIeConfig{Rate: rate, MPS: 256, MRRS: 512, RCB: 64, Headers: Flit, FEC: 2 * units.Nanosecond, ReadLatency: 500 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond}
+	return Config{Rate: rate, MPS: 256, MRRS: 512, RCB: 64, Headers: Flit, FEC: 2 * units.Nanosecond, ReadLatency: 500 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond}
 }
 
 // 16 lanes of 64 GT/s carry 1024 Gbps, of which flits leave 236 bytes of each 256: 944.
@@ -23,7 +23,7 @@ func TestFlits(t *testing.T) {
 	if c.Rate != 944*units.Gbps {
 		t.Fatalf("gen6x16 carries %v", c.Rate)
 	}
-	p, err := NewPCIe(c)
+	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestFlits(t *testing.T) {
 		t.Errorf("a read of 64 bytes takes %v, and %v by its flits", got, want)
 	}
 	// Many writes of 256 bytes: headers are 16 of 272 bytes.
-	p, _ = NewPCIe(c)
+	p, _ = New(c)
 	var sent units.Time
 	for range 1000 {
 		sent, _ = p.Write(0, 1<<32, 256, ForPayload)

@@ -1,9 +1,7 @@
-package nicmodel
+package pcie
 
 import (
-	"fmt"
-
-	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -27,16 +25,16 @@ type PeerConfig struct {
 
 func (c *PeerConfig) ranges() []error {
 	return []error{
-		in("pcie.peer.rate", c.Rate, leastRate, mostRate, "no peer"),
-		in("pcie.peer.read_rate", c.ReadRate, leastRate, mostRate, "pcie.peer.rate"),
-		in("pcie.peer.read_latency", c.ReadLatency, 0, mostLatency, ""),
-		in("pcie.peer.write_latency", c.WriteLatency, 0, mostLatency, ""),
+		bounds.In("pcie.peer.rate", c.Rate, bounds.LeastRate, bounds.MostRate, "no peer"),
+		bounds.In("pcie.peer.read_rate", c.ReadRate, bounds.LeastRate, bounds.MostRate, "pcie.peer.rate"),
+		bounds.In("pcie.peer.read_latency", c.ReadLatency, 0, bounds.MostLatency, ""),
+		bounds.In("pcie.peer.write_latency", c.WriteLatency, 0, bounds.MostLatency, ""),
 	}
 }
 
 func (c *PeerConfig) rules() error {
 	if c.Rate == 0 && *c != (PeerConfig{}) {
-		return bad("pcie.peer.rate", c.Rate, "choose the rate of the device's link, such as 227Gbps, or leave out the rest of pcie.peer")
+		return bounds.Bad("pcie.peer.rate", c.Rate, "choose the rate of the device's link, such as 227Gbps, or leave out the rest of pcie.peer")
 	}
 	return nil
 }
@@ -48,34 +46,21 @@ type peerLink struct {
 
 // peerReads returns when a read's data have left the peer, which gets the request at t; it takes n bytes and the
 // headers of so many completions.
-func (p *PCIe) peerReads(t units.Time, n, answers int) units.Time {
+func (p *Link) peerReads(t units.Time, n, answers int) units.Time {
 	c := &p.cfg.Peer
 	rate := c.Rate
 	if c.ReadRate > 0 {
 		rate = min(rate, c.ReadRate)
 	}
-	p.peer.out = max(p.peer.out, t) + rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
+	p.peer.out = max(p.peer.out, t) + rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.Completion()))
 	return p.peer.out
 }
 
 // peerTakes returns how long after t, when a write has left the NIC's link, the peer's link has carried it, beyond the
 // time that it takes there by itself.
-func (p *PCIe) peerTakes(t units.Time, n, packets int) (behind units.Time) {
-	took := p.cfg.Peer.Rate.Serialize(units.Bytes(n + packets*p.cfg.Headers.request()))
+func (p *Link) peerTakes(t units.Time, n, packets int) (behind units.Time) {
+	took := p.cfg.Peer.Rate.Serialize(units.Bytes(n + packets*p.cfg.Headers.Request()))
 	// Cut through: it begins there as it does here.
 	p.peer.in = max(p.peer.in, t-took) + took
 	return p.peer.in - t
-}
-
-// RegPeer is RegMR for memory of the peer device (PCIeConfig.Peer), such as a GPU's. It fails if there is none.
-func (n *NIC) RegPeer(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
-	if n.cfg.PCIe.Peer.Rate == 0 {
-		return Region{}, fmt.Errorf("the NIC has no peer device: give pcie.peer.rate")
-	}
-	r, err := n.RegMR(pd, buf, length, access)
-	if err == nil {
-		n.regions.region(r.Key).peer = true
-		n.regions.peers++
-	}
-	return r, err
 }
