@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,11 +36,11 @@ type functionRate struct {
 }
 
 // newArbiter returns nil for a NIC that has neither classes nor functions.
-func newArbiter(c *Config, limiter ratelimiter.Config) *arbiter {
+func newArbiter(c *config.Config, limiter ratelimiter.Config) *arbiter {
 	if len(c.Egress.TSA) == 0 && len(c.Functions) == 0 {
 		return nil
 	}
-	a := &arbiter{classes: c.Egress.shares(), config: limiter, rates: make([]functionRate, max(len(c.Functions), 1))}
+	a := &arbiter{classes: classShares(&c.Egress), config: limiter, rates: make([]functionRate, max(len(c.Functions), 1))}
 	for range a.classes.takers {
 		a.functions = append(a.functions, functionShares(c.Functions))
 	}

@@ -2,27 +2,12 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// AtomicsConfig describes the unit that performs atomic operations on host memory:
-// it reads the word over PCIe, changes it and writes it back, with the word locked
-// from the read until the write has left. Words whose addresses have the same lowest bits
-// share a lock, and wait for each other (Kalia et al., ATC 2016, figure 14).
-type AtomicsConfig struct {
-	// InFlight is how many operations there are at a time; 0 is no unit, where they
-	// take no time.
-	InFlight int `yaml:"in_flight"`
-	// Locks is how many there are, a power of two: as many of the lowest bits of a word's
-	// address choose its lock. With 4096 words a multiple of 4 KiB apart share one. Words are
-	// aligned to eight bytes, so that every eighth lock is used.
-	Locks int `yaml:"locks"`
-	// Cycles is what the change of a word takes, in cycles of the core clock.
-	Cycles int64 `yaml:"cycles"`
-}
 
 // atomicWaits is what atomic operations have waited for, summed over them.
 type atomicWaits struct {
@@ -32,7 +17,7 @@ type atomicWaits struct {
 
 type atomics struct {
 	*chip
-	AtomicsConfig
+	config.Atomics
 	pairs       *queuePairs
 	regions     *memory
 	translation *translation
@@ -68,7 +53,7 @@ type pendingAtomic struct {
 
 func newAtomics(on *chip) atomics {
 	c := on.cfg.Atomics
-	u := atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock}
+	u := atomics{chip: on, Atomics: c, clock: on.cfg.CoreClock}
 	if c.InFlight > 0 { // else no rule holds for the rest
 		u.slots, u.locked = stage.NewInflight(c.InFlight), make([]units.Time, c.Locks)
 	}

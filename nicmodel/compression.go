@@ -5,26 +5,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// CompressionConfig describes the compression of completions, as mlx5 devices have it
-// (mlx5dv_create_cq, MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE; the kernel's mlx5e). Those
-// that follow each other and differ in little are one session: the NIC keeps them until
-// the session ends, and then writes what they share once, in an element called the
-// title, and of each completion a mini element of 8 bytes: which request, how many
-// bytes. An array of 8 of these takes the place of an element.
-//
-// A session ends with a completion that is not like the others, with so many of them
-// as may be, or when the timeout has passed since its first. Like each other are successes of one
-// queue pair, all of its requests or all of receives by the same operation (of
-// datagrams, from the same queue pair), without
-// immediate data, an invalidated key or a solicited event. A mini element has no room
-// for a timestamp: a queue with timestamps is not compressed.
-type CompressionConfig struct {
-	// MaxNum is how many completions a session has at most, 2 to 1024; 0 is no compression.
-	MaxNum int `yaml:"max_num"`
-	// Timeout ends a session so long after its first completion; up to 1 ms.
-	Timeout units.Time `yaml:"timeout"`
-}
-
 const miniCQEs = 8 // of an array
 
 // session is completions of a queue that the NIC keeps back: the newest of its ring.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -22,7 +23,7 @@ func TestCompressedBytes(t *testing.T) {
 		{32, 16, 6}, {33, 16, 7}, {6, 3, 4},
 	} {
 		cfg := preset(t, "cx6dx")
-		cfg.Compression = CompressionConfig{MaxNum: c.max, Timeout: 20 * units.Microsecond}
+		cfg.Compression = config.Compression{MaxNum: c.max, Timeout: 20 * units.Microsecond}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		r := y.region(t, make([]byte, 256))
@@ -47,7 +48,7 @@ func TestCompressionHolds(t *testing.T) {
 	const timeout = 7 * units.Microsecond
 	for _, stamped := range []bool{false, true} {
 		cfg := preset(t, "cx6dx")
-		cfg.Compression = CompressionConfig{MaxNum: 64, Timeout: timeout}
+		cfg.Compression = config.Compression{MaxNum: 64, Timeout: timeout}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		if stamped {
@@ -78,7 +79,7 @@ func TestCompressionHolds(t *testing.T) {
 }
 
 func TestCompressionConfig(t *testing.T) {
-	for _, c := range []CompressionConfig{{MaxNum: -1}, {MaxNum: 1, Timeout: 1}, {MaxNum: 1025, Timeout: 1}, {MaxNum: 8}, {MaxNum: 8, Timeout: units.Second}} {
+	for _, c := range []config.Compression{{MaxNum: -1}, {MaxNum: 1, Timeout: 1}, {MaxNum: 1025, Timeout: 1}, {MaxNum: 8}, {MaxNum: 8, Timeout: units.Second}} {
 		cfg := preset(t, "cx5")
 		cfg.Compression = c
 		if err := cfg.Validate(); err == nil {
@@ -117,7 +118,7 @@ func drawTraffic(t *rapid.T) []traffic {
 
 // completionsOf runs the traffic of two hosts and returns what each polls, its
 // requests' completions apart from its receives'.
-func completionsOf(t testing.TB, cfg Config, load [2][]traffic) (polled [2][2][]CQE, written [2]uint64) {
+func completionsOf(t testing.TB, cfg config.Config, load [2][]traffic) (polled [2][2][]CQE, written [2]uint64) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 	ends := [2]end{x, y}
@@ -196,7 +197,7 @@ func TestCompressionIsNotSeen(t *testing.T) {
 		load := [2][]traffic{drawTraffic(rt), drawTraffic(rt)}
 		cfg := preset(t, "cx5")
 		want, plain := completionsOf(t, cfg, load)
-		cfg.Compression = CompressionConfig{MaxNum: rapid.IntRange(2, 70).Draw(rt, "max"), Timeout: units.Time(rapid.IntRange(1, 30_000).Draw(rt, "timeout")) * units.Nanosecond}
+		cfg.Compression = config.Compression{MaxNum: rapid.IntRange(2, 70).Draw(rt, "max"), Timeout: units.Time(rapid.IntRange(1, 30_000).Draw(rt, "timeout")) * units.Nanosecond}
 		got, compressed := completionsOf(t, cfg, load)
 		for i := range want {
 			for k := range want[i] {
@@ -213,7 +214,7 @@ func TestCompressionIsNotSeen(t *testing.T) {
 
 func TestCompressionDoesNotAllocate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.Compression = CompressionConfig{MaxNum: 16, Timeout: 2 * units.Microsecond}
+	cfg.Compression = config.Compression{MaxNum: 16, Timeout: 2 * units.Microsecond}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 	b.stream(x, y, 64, 32)

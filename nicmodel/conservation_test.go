@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -225,7 +226,7 @@ func lossyFabric(f *fabric.Config) {
 // when all is over, what each queue held over time is what each piece of work waited.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		name := rapid.SampledFrom(Presets()).Draw(r, "preset")
+		name := rapid.SampledFrom(config.Presets()).Draw(r, "preset")
 		var change func(*fabric.Config)
 		if rapid.Bool().Draw(r, "lossy") {
 			change = lossyFabric
@@ -352,7 +353,7 @@ func checkPCIe(t *rapid.T, n *NIC) {
 func TestLittlesLawByName(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const hosts = 2
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		if rapid.Bool().Draw(r, "small caches") {
 			cfg.State = drawState(r)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -90,7 +91,7 @@ func TestPrefetchOfElements(t *testing.T) {
 			// The wire takes 89 us for each.
 			b.e.RunUntil(50 * units.Microsecond)
 			fetched := x.nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
-			want := min(posted, ahead+cfg.TxBuffer/kilobytePacket+1) // one is on the wire
+			want := min(posted, ahead+cfg.TxBuffer/(config.SlotBytes+1024)+1) // one is on the wire
 			if ahead == 0 {
 				want = posted
 			}
@@ -159,7 +160,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 	use := func(op ib.WROpcode, batch int) stage.CacheUse {
 		cfg := preset(t, "cx6dx")
 		// A line of context, one of a key and one of pages; six are left for elements.
-		cfg.State = StateConfig{Bytes: 9 * pcie.CacheLine, Ways: 9, Fetches: 4, Context: 64}
+		cfg.State = config.State{Bytes: 9 * pcie.CacheLine, Ways: 9, Fetches: 4, Context: 64}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		mine, r := x.region(t, make([]byte, 256)), y.region(t, make([]byte, 256))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -15,7 +16,7 @@ func TestOnHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, nic := range Presets() {
+	for _, nic := range config.Presets() {
 		for _, name := range pcie.Hosts() {
 			c := preset(t, nic)
 			h, err := pcie.HostOf(name)

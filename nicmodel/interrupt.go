@@ -5,13 +5,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// InterruptConfig describes the way from the NIC's interrupt to the host's software.
-type InterruptConfig struct {
-	// Latency is from the arrival of the message that interrupts a processor to when
-	// the event's owner has it: a property of the host, up to 1 s. 0 for none.
-	Latency units.Time `yaml:"latency"`
-}
-
 // An armed completion queue raises an event: the NIC writes an element to its event
 // queue, behind the completion, and interrupts a processor, which is a write too
 // (MSI-X). Arming is a store into the NIC. Sizes are mlx5's and PCI's.

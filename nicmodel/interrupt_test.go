@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -21,7 +22,7 @@ type eventBed struct {
 	visible []units.Time
 }
 
-func newEventBed(t testing.TB, change func(*Config)) *eventBed {
+func newEventBed(t testing.TB, change func(*config.Config)) *eventBed {
 	cfg := preset(t, "cx6dx")
 	if change != nil {
 		change(&cfg)
@@ -54,7 +55,7 @@ func (b *eventBed) completes(at units.Time, e CQE) {
 // time.
 func TestEventTakesTime(t *testing.T) {
 	for _, latency := range []units.Time{0, 3 * units.Microsecond} {
-		b := newEventBed(t, func(c *Config) { c.Interrupt.Latency = latency })
+		b := newEventBed(t, func(c *config.Config) { c.Interrupt.Latency = latency })
 		b.nic.ReqNotify(0, b.cq, false)
 		b.completes(10*units.Microsecond, CQE{WRID: 1})
 		b.e.RunUntil(units.Millisecond)
@@ -181,7 +182,7 @@ func TestModeration(t *testing.T) {
 // With sessions, what counts is what has been written.
 func TestEventOfACompressedQueue(t *testing.T) {
 	const timeout = 20 * units.Microsecond
-	b := newEventBed(t, func(c *Config) { c.Compression = CompressionConfig{MaxNum: 8, Timeout: timeout} })
+	b := newEventBed(t, func(c *config.Config) { c.Compression = config.Compression{MaxNum: 8, Timeout: timeout} })
 	b.nic.ReqNotify(0, b.cq, false)
 	for i := range units.Time(3) {
 		b.completes((10+i)*units.Microsecond, CQE{QPN: 1, WRID: uint64(i)})
@@ -218,7 +219,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 }
 
 func TestInterruptConfig(t *testing.T) {
-	for _, c := range []InterruptConfig{{Latency: -1}, {Latency: 2 * units.Second}} {
+	for _, c := range []config.Interrupt{{Latency: -1}, {Latency: 2 * units.Second}} {
 		cfg := preset(t, "cx5")
 		cfg.Interrupt = c
 		if err := cfg.Validate(); err == nil {

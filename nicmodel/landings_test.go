@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -135,7 +136,7 @@ func TestResetLeavesWhatIsOnPCIe(t *testing.T) {
 // its data, nor one of a READ.
 func TestNoCompletionBeforeItsData(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		cfg.PCIe.WriteLatency = units.Time(rapid.IntRange(0, 5000).Draw(r, "latency")) * units.Nanosecond
 		cfg.PCIe.PostedCredits = rapid.IntRange(0, 3).Draw(r, "credits")
 		cfg.PCIe.PostedHold = units.Time(rapid.IntRange(0, 500).Draw(r, "hold")) * units.Nanosecond

@@ -2,46 +2,21 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// RoundTripShare is what two such NICs add to the round trip of a packet with
-// empty queues, from its first bit on the wire to its acknowledgement in the
-// transport: parse, transport and pipeline at both ends, and the
-// acknowledgement's own way to the wire.
-func (c *Config) RoundTripShare() units.Time {
-	return 2*c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + 3*c.PipelineLatency
-}
-
-// FixedLatencies is what a NIC adds to packets and completions where nothing
-// waits, beside the wire.
-type FixedLatencies struct {
-	Send       units.Time // the transmit pipeline
-	Receive    units.Time // the receive pipeline, parsing and transport
-	Completion units.Time // a completion written, until the host sees it
-}
-
-// FixedLatencies returns the latencies of the NIC that a reduced NIC adds to every
-// packet and completion. FirstPacket returns those before a flow's first packet.
-func (c *Config) FixedLatencies() FixedLatencies {
-	return FixedLatencies{
-		Send:       c.PipelineLatency,
-		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
-		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.WriteTakes(c.CQEBytes),
-	}
-}
-
 // FirstPacket returns two times of an idle NIC, for a WRITE of payload bytes, 0 included. The first
 // is from the host's post until the NIC chooses the first packet: the doorbell with its
 // element. The second is from then to the first bit on the wire, less the transmit
 // pipeline (FixedLatencies.Send). FirstPacket measures them with one WRITE between two
 // such NICs. mtu is that of the path, line the port's rate.
-func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
+func FirstPacket(c *config.Config, payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
 	e := des.New()
-	x, y, err := c.idlePair(e, payload, mtu, line)
+	x, y, err := idlePair(c, e, payload, mtu, line)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -76,7 +51,7 @@ type idleEnd struct {
 }
 
 // idlePair connects two such NICs by a link, for one WRITE.
-func (c *Config) idlePair(e *des.Engine, payload int, mtu units.Bytes, line units.Rate) (x, y idleEnd, err error) {
+func idlePair(c *config.Config, e *des.Engine, payload int, mtu units.Bytes, line units.Rate) (x, y idleEnd, err error) {
 	var two fabric.Topology
 	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})
 	network := fabric.Default()

@@ -3,21 +3,22 @@ package nicmodel
 import (
 	"testing"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // The first packet of an idle NIC takes what the stages and PCIe on its way say.
 func TestFirstPacket(t *testing.T) {
-	for _, name := range Presets() {
-		cfg, err := Preset(name)
+	for _, name := range config.Presets() {
+		cfg, err := config.Preset(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Units = UnitsConfig{}
+		cfg.Units = config.Units{}
 		last := units.Time(0)
 		for _, payload := range []int{1, 64, 1000, 1024} {
-			start, fetch, err := cfg.FirstPacket(payload, 1024, 100*units.Gbps)
+			start, fetch, err := FirstPacket(&cfg, payload, 1024, 100*units.Gbps)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -98,7 +99,7 @@ func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
 	if err := n.ReadyToReceive(q, Peer{Host: 1}, Congestion{}, rc.Config{MTU: 1024}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ModifyRateLimit(0, q, RateLimit{Rate: units.Gbps}); err != nil {
+	if err := n.ModifyRateLimit(0, q, config.RateLimit{Rate: units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.ReadyToSend(q, plainSend); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -53,27 +54,24 @@ type txRoom struct {
 const classRooms = fabric.MaxPriorities
 
 // open makes the rooms, and the shares of the classes if there are any.
-func (m *mac) open(c *Config) {
+func (m *mac) open(c *config.Config) {
 	for i := range m.requestRoom {
 		m.requestRoom[i].size, m.responseRoom[i].size = c.TxBuffer, c.TxBuffer
 	}
 	if len(c.Egress.TSA) > 0 {
-		s := c.Egress.shares()
+		s := classShares(&c.Egress)
 		m.classes = &s
 	}
 }
 
-// slotBytes is what a packet takes beside its payload: headers and what the NIC keeps of it.
-const slotBytes = 64
-
-func roomOf(f *frame) int { return slotBytes + f.desc.Payload }
+func roomOf(f *frame) int { return config.SlotBytes + f.desc.Payload }
 
 // takes reports whether there is room for a longest packet: how long the next one is, is
 // known when it has been chosen.
 func (r *txRoom) takes() bool { return r.used+r.longest <= r.size }
 
 // expect says that packets may have so much payload.
-func (r *txRoom) expect(payload int) { r.longest = max(r.longest, slotBytes+payload) }
+func (r *txRoom) expect(payload int) { r.longest = max(r.longest, config.SlotBytes+payload) }
 
 // wake makes sure that the MAC looks at its queues when a frame is ready and the
 // wire free.
@@ -149,7 +147,7 @@ func (m *mac) sendOfClasses(now units.Time) {
 	var classes uint64
 	for left := m.backlogged &^ m.paused; left != 0; left &= left - 1 {
 		priority := bits.TrailingZeros8(left)
-		class := m.cfg.Egress.class(uint8(priority))
+		class := m.cfg.Egress.Class(uint8(priority))
 		of[class] |= 1 << priority
 		classes |= 1 << class
 	}

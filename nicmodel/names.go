@@ -1,6 +1,10 @@
 package nicmodel
 
+//go:generate go run ./internal/presettable
+
 import (
+	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -96,3 +100,65 @@ func Hosts() []string { return pcie.Hosts() }
 
 // HostOf returns the host of that name.
 func HostOf(name string) (Host, error) { return pcie.HostOf(name) }
+
+// The configuration.
+type (
+	// Config describes a NIC. Presets returns ready ones.
+	Config = config.Config
+	// UnitsConfig describes processing units that work side by side.
+	UnitsConfig = config.Units
+	// AtomicsConfig describes the unit that performs atomic operations.
+	AtomicsConfig = config.Atomics
+	// ReceiveBufferConfig describes the memory of the port that received packets are in.
+	ReceiveBufferConfig = config.ReceiveBuffer
+	// QueuesConfig is the sizes of queues between stages.
+	QueuesConfig = config.Queues
+	// ReceivesConfig describes how the elements of receive queues come to the NIC.
+	ReceivesConfig = config.Receives
+	// CompressionConfig describes the compression of completions.
+	CompressionConfig = config.Compression
+	// LimiterConfig describes the rate limiter of queue pairs.
+	LimiterConfig = config.Limiter
+	// RateLimit is the limit of a queue pair.
+	RateLimit = config.RateLimit
+	// SendTimeConfig describes time-scheduled sends.
+	SendTimeConfig = config.SendTime
+	// EgressConfig is the port's traffic classes.
+	EgressConfig = config.Egress
+	// FunctionConfig is a PCIe function of the NIC.
+	FunctionConfig = config.Function
+	// InterruptConfig describes the way from the NIC's interrupt to the host's software.
+	InterruptConfig = config.Interrupt
+	// StateConfig describes the memory on the chip.
+	StateConfig = config.State
+	// TranslationConfig is the host's page sizes.
+	TranslationConfig = config.Translation
+	// OffloadConfig is what runs the engines inside the NIC.
+	OffloadConfig = config.Offload
+	// TransportConfig is how reliable connections recover from losses.
+	TransportConfig = config.Transport
+	// LossRecovery is a way to recover from losses.
+	LossRecovery = config.LossRecovery
+	// FixedLatencies is what a NIC adds to packets and completions where nothing waits.
+	FixedLatencies = config.FixedLatencies
+	// FieldError is what is wrong with one parameter.
+	FieldError = field.Error
+)
+
+// Ways to recover from losses, and algorithms of traffic classes.
+const (
+	GoBackN         = config.GoBackN
+	SelectiveRepeat = config.SelectiveRepeat
+
+	TSAStrict = config.TSAStrict
+	TSAETS    = config.TSAETS
+)
+
+// Preset returns the NIC of that name.
+func Preset(name string) (Config, error) { return config.Preset(name) }
+
+// Presets lists the names of the presets.
+func Presets() []string { return config.Presets() }
+
+// RegisterPreset makes a NIC known by name.
+func RegisterPreset(name string, c Config) { config.RegisterPreset(name, c) }

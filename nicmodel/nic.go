@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
@@ -25,7 +26,7 @@ type chip struct {
 	src    des.Source
 	host   int
 	line   units.Rate
-	cfg    Config
+	cfg    config.Config
 	spans  tracer
 
 	lane    *fabric.Lane // that the host runs on
@@ -92,7 +93,7 @@ type Stats struct {
 }
 
 // New puts a NIC at a host's port. line is the rate of that port.
-func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
+func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg config.Config) (*NIC, error) {
 	return newNIC(e, net, frames, host, line, cfg, nil)
 }
 
@@ -111,7 +112,7 @@ func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
 	return n, nil
 }
 
-func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {
+func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg config.Config, first *NIC) (*NIC, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 }
 
 // Config returns the configuration that the NIC was made with.
-func (n *NIC) Config() Config { return n.cfg }
+func (n *NIC) Config() config.Config { return n.cfg }
 
 // Host returns the index of the host that the NIC sits in.
 func (n *NIC) Host() int { return n.host }
@@ -277,7 +278,7 @@ func checkAccess(access ib.AccessFlags) error {
 // entered gives a new region its translations.
 func (n *NIC) entered(r region, err error) (Region, error) {
 	if err == nil {
-		n.translation.enter(r.key, n.cfg.Translation.pageSize(r.access))
+		n.translation.enter(r.key, n.cfg.Translation.PageOf(r.access))
 	}
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -38,7 +39,7 @@ func (b *bed) allocatesNothing() {
 	}
 }
 
-func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*fabric.Config)) *bed {
+func newBed(t testing.TB, hosts int, rate units.Rate, cfg config.Config, change func(*fabric.Config)) *bed {
 	t.Helper()
 	fc := fabric.Default()
 	for i := range fc.Switch.Classes {
@@ -51,7 +52,7 @@ func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*f
 }
 
 // newBedOn puts NICs of these configurations, in turns, at the hosts of a network.
-func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ...Config) *bed {
+func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ...config.Config) *bed {
 	t.Helper()
 	e := des.New()
 	net, err := fabric.New(e, topology, fc, 1)
@@ -156,8 +157,8 @@ func pattern(n int, seed byte) []byte {
 	return b
 }
 
-func preset(t testing.TB, name string) Config {
-	c, err := Preset(name)
+func preset(t testing.TB, name string) config.Config {
+	c, err := config.Preset(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +462,7 @@ func TestEngineInTheNIC(t *testing.T) {
 func TestRateLimitOfAPlainQueuePair(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 3 * units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 3 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.stream(x, y, 1<<16, 4)
@@ -526,9 +527,9 @@ func BenchmarkWritePacket(b *testing.B) {
 
 func TestConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
-	for name, change := range map[string]func(*Config){
-		"core_clock": func(c *Config) { c.CoreClock = 0 }, "pcie.mps": func(c *Config) { c.PCIe.MPS = -1 },
-		"counter.bits": func(c *Config) { c.Counter.Bits = 64 }, "tx_buffer": func(c *Config) { c.TxBuffer = 0 },
+	for name, change := range map[string]func(*config.Config){
+		"core_clock": func(c *config.Config) { c.CoreClock = 0 }, "pcie.mps": func(c *config.Config) { c.PCIe.MPS = -1 },
+		"counter.bits": func(c *config.Config) { c.Counter.Bits = 64 }, "tx_buffer": func(c *config.Config) { c.TxBuffer = 0 },
 	} {
 		c := preset(t, "cx5")
 		change(&c)
@@ -536,7 +537,7 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, err := Preset("cx9"); err == nil || !strings.Contains(err.Error(), "cx7") {
+	if _, err := config.Preset("cx9"); err == nil || !strings.Contains(err.Error(), "cx7") {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }

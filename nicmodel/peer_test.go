@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -62,7 +63,7 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 }
 
 // onGPU measures the rate of operations between a GPU behind each NIC.
-func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*Config)) (gbps float64, nics []*NIC) {
+func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*config.Config)) (gbps float64, nics []*NIC) {
 	cfg := preset(t, "cx6")
 	cfg.PCIe.Peer = pcie.PeerConfig{Rate: 227_400 * units.Mbps, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
 	if change != nil {
@@ -111,7 +112,7 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if n := nics[0].pcie.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload).Packets; n == 0 {
 		t.Error("the NIC's own link carried no reads")
 	}
-	busy := func(c *Config) {
+	busy := func(c *config.Config) {
 		c.PCIe.Memory = pcie.MemoryConfig{Rate: 100 * units.Gbps, Load: 95 * units.Gbps, Outstanding: 1 << 16}
 		c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 500 * units.Nanosecond, Walkers: 1}
 	}
@@ -121,11 +122,11 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if host > 60 || gpu < 185 {
 		t.Errorf("beside busy memory %.1f Gbps from host to host, %.1f from GPU to GPU", host, gpu)
 	}
-	if through, _ := onGPU(t, ib.WRRDMAWrite, both, func(c *Config) { busy(c); c.PCIe.Peer.ThroughIOMMU = true }); through > gpu/2 {
+	if through, _ := onGPU(t, ib.WRRDMAWrite, both, func(c *config.Config) { busy(c); c.PCIe.Peer.ThroughIOMMU = true }); through > gpu/2 {
 		t.Errorf("%.1f Gbps through an IOMMU whose pages do not fit", through)
 	}
 	// A root complex that reads a peer slowly limits senders, and not receivers.
-	slow := func(c *Config) { c.PCIe.Peer.ReadRate = 27 * units.Gbps }
+	slow := func(c *config.Config) { c.PCIe.Peer.ReadRate = 27 * units.Gbps }
 	read, nics := onGPU(t, ib.WRRDMAWrite, [2]bool{true, false}, slow)
 	written, _ := onGPU(t, ib.WRRDMAWrite, [2]bool{false, true}, slow)
 	t.Logf("read from a GPU %.1f, written to one %.1f Gbps", read, written)
@@ -142,7 +143,7 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 		t.Errorf("in 1 ms, reads wait %v for the GPU in all", w)
 	}
 	// A GPU on a slow link limits who writes to it.
-	slot := func(c *Config) { c.PCIe.Peer.Rate = 57_880 * units.Mbps }
+	slot := func(c *config.Config) { c.PCIe.Peer.Rate = 57_880 * units.Mbps }
 	for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
 		gbps, nics := onGPU(t, op, both, slot)
 		t.Logf("%v between GPUs on gen3x8: %.1f Gbps", op, gbps)

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -13,7 +14,7 @@ import (
 )
 
 // newBedOfPorts is newBed of an even number of hosts, each two of which are the ports of one NIC.
-func newBedOfPorts(t testing.TB, hosts int, cfg Config) *bed {
+func newBedOfPorts(t testing.TB, hosts int, cfg config.Config) *bed {
 	t.Helper()
 	fc := fabric.Default()
 	for i := range fc.Switch.Classes {
@@ -124,7 +125,7 @@ func TestPortsShareTheUnits(t *testing.T) {
 // At any load of two ports, PCIe carries no more than its rate for both together, the accounts close, and all ends.
 func TestPortsAreBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
 		if rapid.Bool().Draw(r, "shared") {
 			drawSharing(r, &cfg)

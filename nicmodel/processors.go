@@ -2,41 +2,9 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// OffloadConfig is what runs the engines inside the NIC: processors that handle one event
-// at a time, an acknowledgement, a READ's response or a congestion notification packet.
-type OffloadConfig struct {
-	// Processors is how many there are; 0 handles each event at once, at no cost.
-	Processors int `yaml:"processors"`
-	// Cost is how long one event takes.
-	Cost units.Time `yaml:"cost"`
-	// Queue is how many events wait for a processor. An acknowledgement or response
-	// that finds it full counts with its queue pair's next, a notification is dropped.
-	// Losses and timeouts do not wait.
-	Queue int `yaml:"queue"`
-}
-
-func (c *OffloadConfig) ranges() []error {
-	return []error{
-		bounds.In("offload.processors", c.Processors, 0, 1<<12, "no cost"),
-		bounds.In("offload.cost", c.Cost, 0, units.Millisecond, ""),
-		bounds.In("offload.queue", c.Queue, 0, bounds.MostSlots, ""),
-	}
-}
-
-func (c *OffloadConfig) rules() error {
-	switch {
-	case c.Processors > 0 && c.Cost == 0:
-		return bounds.Bad("offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
-	case c.Processors == 0 && (c.Cost > 0 || c.Queue > 0):
-		return bounds.Bad("offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
-	}
-	return nil
-}
 
 // engineEvent is what a processor handles.
 type engineEvent struct {

@@ -394,7 +394,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
-	q.class = uint8(n.cfg.Egress.class(peer.Priority))
+	q.class = uint8(n.cfg.Egress.Class(peer.Priority))
 	n.mac.requestRoom[q.class].expect(int(cfg.MTU))
 	n.mac.responseRoom[q.class].expect(int(cfg.MTU))
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {

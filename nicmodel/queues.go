@@ -1,32 +1,9 @@
 package nicmodel
 
 import (
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// QueuesConfig is the sizes of queues between stages that no other parameter bounds. A full one
-// holds up what feeds it; docs/nic.md lists all queues.
-type QueuesConfig struct {
-	// Doorbells is how many doorbells and elements that the host stores into it the NIC has room for. A store that finds none waits in
-	// the host, and those behind it. 0 is no bound.
-	Doorbells int `yaml:"doorbells"`
-	// Acks is how many acknowledgements and notifications of each priority wait for the wire. Beyond
-	// them a queue pair owes its acknowledgement, and the newest acknowledges for all. 0 is no bound.
-	Acks int `yaml:"acks"`
-	// Completions is how many completions and events wait for PCIe. Stage cqe stalls while there is no room, and
-	// packets that completions are made for stay in the receive buffer. 0 is no bound.
-	Completions int `yaml:"completions"`
-}
-
-func (c *QueuesConfig) ranges() []error {
-	return []error{
-		bounds.In("queues.doorbells", c.Doorbells, 0, bounds.MostSlots, "no bound"),
-		bounds.In("queues.acks", c.Acks, 0, bounds.MostSlots, "no bound"),
-		bounds.In("queues.completions", c.Completions, 0, bounds.MostSlots, "no bound"),
-	}
-}
 
 // store is a processor's store into the NIC: a doorbell, or an element.
 type store struct {

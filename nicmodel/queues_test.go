@@ -6,15 +6,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // drawQueues draws sizes from 1 on, and 0 for no bound.
-func drawQueues(t *rapid.T, c *Config) {
+func drawQueues(t *rapid.T, c *config.Config) {
 	size := rapid.SampledFrom([]int{0, 1, 1, 2, 3, 8, 100})
-	c.Queues = QueuesConfig{Doorbells: size.Draw(t, "doorbells"), Acks: size.Draw(t, "acks"), Completions: size.Draw(t, "completions")}
+	c.Queues = config.Queues{Doorbells: size.Draw(t, "doorbells"), Acks: size.Draw(t, "acks"), Completions: size.Draw(t, "completions")}
 }
 
 // checkQueues checks that no queue is longer than it may be.

@@ -7,27 +7,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ReceiveBufferConfig describes the memory of the port that received packets are in: from
-// the wire until the transport has handled them and what they caused, data and completions,
-// has left over PCIe. What a NIC can't take on, for whatever reason, piles up there.
-//
-// Where the network runs a priority without loss, the NIC pauses it (IEEE 802.1Qbb) while
-// the buffer is fuller than XOff. A packet for which there is no room is dropped.
-type ReceiveBufferConfig struct {
-	// Bytes is its size; 0 is no limit.
-	Bytes int `yaml:"bytes"`
-	// XOff is the fill, in bytes, from which on the lossless priorities are paused, and
-	// packets of the others dropped; 0 leaves as much room as may arrive until a pause takes effect,
-	// but at most half of the buffer. Without lossless priorities it is the size.
-	XOff int `yaml:"xoff"`
-	// XOn is the fill at which they go on; 0 is XOff less the longest packet.
-	XOn int `yaml:"xon"`
-	// Mark is the fill, in bytes, from which on packets that can be (ECT) are marked as by
-	// a congested switch, so that DCQCN's notifications and other marks tell the senders;
-	// 0 marks none.
-	Mark int `yaml:"mark"`
-}
-
 // receiveBuffer is that memory. Packets leave it in the order in which the transport has
 // handled them.
 type receiveBuffer struct {

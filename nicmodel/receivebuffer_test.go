@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -15,7 +16,7 @@ import (
 )
 
 // gen3x4 is a link of four lanes under the NIC, 31.5 Gbps.
-func gen3x4(c Config) Config {
+func gen3x4(c config.Config) config.Config {
 	c.PCIe.Rate = 31_507_200_000
 	return c
 }
@@ -33,7 +34,7 @@ type incast struct {
 	completed [4]*units.Bytes // of payload, by senders' completions
 }
 
-func newIncast(t testing.TB, cfg Config, change func(*fabric.Config)) *incast {
+func newIncast(t testing.TB, cfg config.Config, change func(*fabric.Config)) *incast {
 	b := &incast{bed: newBed(t, 5, 100*units.Gbps, cfg, change)}
 	b.server = b.nics[4]
 	for from := range 4 {
@@ -115,7 +116,7 @@ func TestNICsOnACableArePaused(t *testing.T) {
 }
 
 // newCable joins two NICs without a switch.
-func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...Config) *bed {
+func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...config.Config) *bed {
 	topology := &fabric.Topology{}
 	topology.Connect(topology.AddHost("h0"), topology.AddHost("h1"), fabric.Link{Rate: rate, Delay: 10 * units.Nanosecond})
 	fc := fabric.Default()
@@ -180,7 +181,7 @@ func TestAFullBufferMarks(t *testing.T) {
 }
 
 // slowDown makes a random part of a NIC slow.
-func slowDown(t *rapid.T, c *Config) {
+func slowDown(t *rapid.T, c *config.Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
@@ -224,7 +225,7 @@ func slowDown(t *rapid.T, c *Config) {
 	case "read latency":
 		c.PCIe.ReadLatency = units.Time(slow) * 10 * units.Nanosecond
 	case "tx buffer":
-		c.TxBuffer = rapid.IntRange(leastTxBuffer, 3*leastTxBuffer).Draw(t, "tx buffer")
+		c.TxBuffer = rapid.IntRange(4096+config.SlotBytes, 3*(4096+config.SlotBytes)).Draw(t, "tx buffer")
 	case "scheduler":
 		c.SchedulerCycles = slow
 	case "packetiser":
@@ -234,7 +235,7 @@ func slowDown(t *rapid.T, c *Config) {
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
-		c.Units = UnitsConfig{Units: 1, Request: slow, Answer: slow}
+		c.Units = config.Units{Units: 1, Request: slow, Answer: slow}
 	}
 }
 
@@ -243,7 +244,7 @@ func slowDown(t *rapid.T, c *Config) {
 // these hold, and payload is no more than each link on its way carries.
 func TestEverythingIsBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
 		cfg.ReceiveBuffer.Bytes = rapid.SampledFrom([]int{32 << 10, 64 << 10, 262016}).Draw(r, "buffer")
 		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {

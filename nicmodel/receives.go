@@ -13,21 +13,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ReceivesConfig describes how the elements of receive queues come to the NIC.
-//
-// The host writes receives to a ring in its memory, and how many there have been to a
-// doorbell record beside it, as mlx5's driver does: no store goes to the NIC, which
-// reads the record when it knows of no more receives. It fetches them ahead of the
-// messages, and a packet that needs one which is not there waits for it, with the
-// requests of its queue pair behind it.
-type ReceivesConfig struct {
-	// Prefetch is how many receives of a queue the NIC holds or has asked for, at most:
-	// up to 4096. With 0 all are at hand without being fetched.
-	Prefetch int `yaml:"prefetch"`
-	// Batch is how many receives one read fetches, at most: 1 to prefetch.
-	Batch int `yaml:"batch"`
-}
-
 type recvWQE struct{ sgl []SGE }
 
 // SRQ is a shared receive queue, or the receive queue of one queue pair.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -21,9 +22,9 @@ func TestRecvWQEBytes(t *testing.T) {
 }
 
 // withReceives is a preset that fetches receives so.
-func withReceives(t testing.TB, prefetch, batch int) Config {
+func withReceives(t testing.TB, prefetch, batch int) config.Config {
 	c := preset(t, "cx6dx")
-	c.Receives = ReceivesConfig{Prefetch: prefetch, Batch: batch}
+	c.Receives = config.Receives{Prefetch: prefetch, Batch: batch}
 	return c
 }
 

@@ -3,31 +3,10 @@ package nicmodel
 import (
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// SendTimeConfig describes time-scheduled sends (DPDK's mlx5 guide, "Tx scheduling"): an element in the send queue
-// has the NIC wait for a time of its clock before it goes on in that queue.
-//
-// The clock is the simulation's: it is taken for disciplined. What is behind the wait goes through the NIC as other requests do, so
-// that it is on the wire later by that way, which the guide has software subtract (tx_skew).
-type SendTimeConfig struct {
-	// Tick is the time between two looks at what waits, up to 1 ms: a wait ends at the first from its time
-	// on. 0 is a NIC that does not schedule by time.
-	Tick units.Time `yaml:"tick"`
-	// Jitter is how much later at most a wait ends, evenly distributed: where firmware has to keep up.
-	Jitter units.Time `yaml:"jitter"`
-}
-
-func (c *SendTimeConfig) rules() error {
-	if c.Jitter > 0 && c.Tick == 0 {
-		return bounds.Bad("send_time.jitter", c.Jitter, "requires send_time.tick")
-	}
-	return nil
-}
 
 // waitBytes is what the element that waits takes in the queue.
 const waitBytes = pcie.CacheLine

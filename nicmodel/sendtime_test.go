@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -11,7 +12,7 @@ import (
 
 // scheduled posts so many Writes of 64 bytes, each with a time, all at once, and returns how much later than its time the
 // first bit of each left.
-func scheduled(t *testing.T, cfg Config, beside bool) (late []units.Time) {
+func scheduled(t *testing.T, cfg config.Config, beside bool) (late []units.Time) {
 	t.Helper()
 	b := newBed(t, 3, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)

@@ -1,6 +1,11 @@
 package nicmodel
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // shares divides what is served between a few takers in proportion to their weights, those of a higher
 // rank first: start-time fair queueing (Goyal et al., SIGCOMM 1996, section 2), in which a taker that wanted
@@ -39,4 +44,49 @@ func (s *shares) served(i int, bytes int) {
 	t := &s.takers[i]
 	s.now = max(t.finish, s.now)
 	t.finish = s.now + uint64(bytes)*tagScale/t.weight
+}
+
+// Ranks of classes: those of ETS without a share, then ETS, then the strict ones.
+const (
+	rankLowest = iota
+	rankETS
+	rankStrict
+)
+
+// classShares are those of the port's classes.
+func classShares(c *config.Egress) shares {
+	all := shares{takers: make([]share, max(len(c.TSA), 1))}
+	for i := range all.takers {
+		t := &all.takers[i]
+		switch {
+		case len(c.TSA) == 0 || c.TSA[i] == config.TSAStrict:
+			t.rank, t.weight = rankStrict+i, 1
+		case i < len(c.TCBW) && c.TCBW[i] > 0:
+			t.rank, t.weight = rankETS, uint64(c.TCBW[i])
+		default:
+			t.rank, t.weight = rankLowest, 1
+		}
+	}
+	return all
+}
+
+// mostShare is the largest share of a function, max_tsar_bw_share of a device: an estimate.
+const mostShare = 100
+
+// functionShares are the shares that the kernel's driver makes of guarantees (mlx5, esw/qos.c, as recalled): in proportion
+// to them, the largest being mostShare, and 1 for who has none. Without guarantees all are alike.
+func functionShares(functions []config.Function) shares {
+	most := units.Rate(0)
+	for _, f := range functions {
+		most = max(most, f.MinTxRate)
+	}
+	divider := max(most/mostShare, units.Mbps)
+	all := shares{takers: make([]share, max(len(functions), 1))}
+	for i := range all.takers {
+		all.takers[i].weight = 1
+		if i < len(functions) {
+			all.takers[i].weight = uint64(max((functions[i].MinTxRate+divider-1)/divider, 1))
+		}
+	}
+	return all
 }

@@ -6,31 +6,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// StateConfig describes the memory on the chip for what the NIC keeps in host memory and needs
-// for its work (the interconnect context memory of the mlx4 and mlx5 drivers): contexts of queue pairs, the
-// resources with which they answer Reads and atomics, memory keys, pages' entries, and elements of send queues.
-// All of them share it, by lines of 64 bytes.
-//
-// What needs an entry that is not there waits for it, and so does what comes behind it for
-// that queue pair. Others go on: packets received at once, those to send as far as they are not behind it
-// in the packetiser, elements as far as they are not in stage wqe. If as many reads of entries are under way
-// as can be, receiving and the scheduler stop until that changes.
-type StateConfig struct {
-	// Bytes is its size, from 64 bytes for each way; 0 is no limit.
-	Bytes units.Bytes `yaml:"bytes"`
-	// Elements is the memory beside it in which the receive side has elements of Reads and atomics, as many of
-	// a queue pair as it may have outstanding, until their answers are there, from 64 bytes for each way; 0 leaves them in the other.
-	Elements units.Bytes `yaml:"elements"`
-	// Ways is how many lines a set has, of which the least recently used goes; from 1 to 64.
-	Ways int `yaml:"ways"`
-	// Fetches is how many entries are read at a time; 0 is no limit. What needs an entry that is
-	// being read waits for that read.
-	Fetches int `yaml:"fetches"`
-	// Context is what the context of a queue pair takes, bytes, from 1 to 4096. Each use changes it, so that
-	// a line of it that is displaced is written back.
-	Context int `yaml:"context"`
-}
-
 // entryKind is a kind of what the memory on the chip holds.
 type entryKind uint8
 

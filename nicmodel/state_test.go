@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -17,9 +18,9 @@ import (
 )
 
 // drawState makes the memory on the chip as small as can be, or takes its limit off.
-func drawState(r *rapid.T) StateConfig {
+func drawState(r *rapid.T) config.State {
 	ways := rapid.IntRange(1, 4).Draw(r, "ways")
-	return StateConfig{
+	return config.State{
 		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * pcie.CacheLine), Ways: ways,
 		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * pcie.CacheLine),
 		Fetches:  rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
@@ -49,7 +50,7 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	const room, bytes, stop = 64, 256, 200 * units.Microsecond
 	run := func(pairs int) (rate, traffic float64, b *bed) {
 		cfg := preset(t, "cx6dx")
-		cfg.State = StateConfig{Bytes: 160 * units.KiB, Ways: 8, Fetches: 4, Context: bytes}
+		cfg.State = config.State{Bytes: 160 * units.KiB, Ways: 8, Fetches: 4, Context: bytes}
 		b = newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMAWrite, size: 8, inline: true, window: 2, batch: 1, spread: 1}, stop)
@@ -129,7 +130,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 	const lines, keys = 128, 128
 	run := func(regions int, pages uint64, flags ib.AccessFlags) (rate float64, traffic units.Bytes) {
 		cfg := preset(t, "cx6dx")
-		cfg.State = StateConfig{Bytes: 24 * units.KiB, Ways: 8, Fetches: 2, Context: 256}
+		cfg.State = config.State{Bytes: 24 * units.KiB, Ways: 8, Fetches: 2, Context: 256}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		var all []Region
@@ -163,7 +164,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 
 // traffic is a run of all operations on real memory over several connections, of which
 // each has its own part of it.
-func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories [][]byte, seen int, failed bool) {
+func mixedTraffic(t *testing.T, cfg config.Config, pairs []int64, ops int) (memories [][]byte, seen int, failed bool) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	const size = 20000
 	var ends []end
@@ -218,7 +219,7 @@ func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories []
 // overtakes another of its queue pair.
 func TestCachesChangeNoBytes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		cfg.State.Bytes = 0
 		pairs := rapid.SliceOfN(rapid.Int64Range(1, 1<<40), 1, 5).Draw(r, "pairs")
 		ops := rapid.IntRange(1, 30).Draw(r, "ops")
@@ -238,7 +239,7 @@ func TestCachesChangeNoBytes(t *testing.T) {
 
 func TestMissesDoNotAllocate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.State = StateConfig{Bytes: 1024, Ways: 4, Fetches: 2, Context: 256}
+	cfg.State = config.State{Bytes: 1024, Ways: 4, Fetches: 2, Context: 256}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	for range 4 {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -278,7 +279,7 @@ func TestLineCacheByHand(t *testing.T) {
 // Reads of one entry merge, as many are under way as may be, and what is displaced is read again.
 func TestStateNeedByHand(t *testing.T) {
 	cfg := preset(t, "cx5")
-	cfg.State = StateConfig{Bytes: 4 * pcie.CacheLine, Ways: 4, Fetches: 1, Context: 256}
+	cfg.State = config.State{Bytes: 4 * pcie.CacheLine, Ways: 4, Fetches: 1, Context: 256}
 	n := newBed(t, 2, 100*units.Gbps, cfg, nil).nics[0]
 	s := n.state
 	const other = contextTable + 256
@@ -392,10 +393,10 @@ func TestReadsDeclineWithQueuePairs(t *testing.T) {
 
 func TestCacheConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
-	for name, change := range map[string]func(*Config){
-		"state.bytes": func(c *Config) { c.State.Bytes = 32 }, "state.context": func(c *Config) { c.State.Context = 0 },
-		"state.elements": func(c *Config) { c.State.Elements = 32 }, "state.fetches": func(c *Config) { c.State.Fetches = -1 }, "state.ways": func(c *Config) { c.State.Ways = 0 },
-		"translation.page_size": func(c *Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *Config) { c.Translation.HugePageSize = 64 },
+	for name, change := range map[string]func(*config.Config){
+		"state.bytes": func(c *config.Config) { c.State.Bytes = 32 }, "state.context": func(c *config.Config) { c.State.Context = 0 },
+		"state.elements": func(c *config.Config) { c.State.Elements = 32 }, "state.fetches": func(c *config.Config) { c.State.Fetches = -1 }, "state.ways": func(c *config.Config) { c.State.Ways = 0 },
+		"translation.page_size": func(c *config.Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *config.Config) { c.Translation.HugePageSize = 64 },
 	} {
 		c := preset(t, "cx5")
 		change(&c)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -31,7 +32,7 @@ func TestParseLink(t *testing.T) {
 // Presets are in bounds. A parameter of any size that is not is refused by the name
 // that it has in scenarios, before anything overflows.
 func TestBounds(t *testing.T) {
-	for _, name := range Presets() {
+	for _, name := range config.Presets() {
 		c := preset(t, name)
 		if err := c.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -40,7 +41,7 @@ func TestBounds(t *testing.T) {
 	base := preset(t, "connectib")
 	base.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 64, PageSize: 4096}
 	base.PCIe.HostCache = pcie.HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
-	base.Compression = CompressionConfig{MaxNum: 8, Timeout: units.Microsecond}
+	base.Compression = config.Compression{MaxNum: 8, Timeout: units.Microsecond}
 	tried := 0
 	var walk func(path string, index []int, typ reflect.Type)
 	walk = func(path string, index []int, typ reflect.Type) {
@@ -61,13 +62,13 @@ func TestBounds(t *testing.T) {
 				spoil(reflect.ValueOf(&c).Elem().FieldByIndex(at))
 				tried++
 				err := c.Validate()
-				if bad := (*FieldError)(nil); !errors.As(err, &bad) || bad.Key != name {
+				if bad := (*config.FieldError)(nil); !errors.As(err, &bad) || bad.Key != name {
 					t.Errorf("%s: error %v", name, err)
 				}
 			}
 		}
 	}
-	walk("", nil, reflect.TypeFor[Config]())
+	walk("", nil, reflect.TypeFor[config.Config]())
 	// Each of several is named.
 	c := base
 	c.PCIe.Tags, c.PCIe.PostedCredits, c.MaxSGE = 1, -1, 0

@@ -7,43 +7,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// TranslationConfig describes what the NIC has to know of memory for each
-// piece of a payload, of a packet that it sends or receives: of the region, by its key
-// (the drivers' MPT, or mkey), and where its pages lie (MTT). Both tables are in host
-// memory, and on the chip too as StateConfig says. Pages' entries have 8 bytes and are read by cache lines of eight.
-//
-// A transfer whose entries are not on the chip waits for them, first the key's, then the
-// pages', and so does the acknowledgement of what it brought, with those behind it. Others
-// go on: only packets to send that are behind it in the packetiser, and
-// writes to host memory, which are seen in order, wait with it. Queues need no entries: their
-// pages are named by their contexts.
-type TranslationConfig struct {
-	// PageSize is that of the host's memory, a power of two from 4 KiB; 0 is 4 KiB.
-	PageSize units.Bytes `yaml:"page_size"`
-	// HugePageSize is that of regions registered with ib.AccessHugeTLB, as those of
-	// scenarios are, a power of two from 4 KiB; 0 is 2 MiB.
-	HugePageSize units.Bytes `yaml:"huge_page_size"`
-}
-
-const (
-	leastPage     = 4 * units.KiB
-	usualPage     = 4 * units.KiB
-	usualHugePage = 2 * units.MiB
-	mostPage      = units.Bytes(1) << 40
-)
-
-// pageSize returns the page size of a region with that access.
-func (c *TranslationConfig) pageSize(access ib.AccessFlags) uint64 {
-	size, usual := c.PageSize, usualPage
-	if access&ib.AccessHugeTLB != 0 {
-		size, usual = c.HugePageSize, usualHugePage
-	}
-	if size == 0 {
-		size = usual
-	}
-	return uint64(size)
-}
-
 const (
 	keyBytes  = 64
 	pageBytes = 8

@@ -2,35 +2,10 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// UnitsConfig describes processing units that work side by side, each on one packet
-// at a time: of requests that the scheduler has chosen, and of what is received. A machine's
-// own requests and what it answers share them. The packets of one queue pair in one direction
-// are worked on one after the other, since each goes by the state that the one before has left:
-// many queue pairs keep all units busy, one of them no more than one each way (Kalia et al.,
-// ATC 2016, sections 2.1 and 3, figure 11b).
-type UnitsConfig struct {
-	// Units is how many there are; 0 is none, where packets take no time in them.
-	Units int `yaml:"units"`
-	// Request is how long a packet of a request occupies a unit of the NIC that sends it, and one of the
-	// NIC that receives it, in cycles of the core clock, from 1. What the latter answers is made with it.
-	Request int64 `yaml:"request"`
-	// Answer is what an acknowledgement, an atomic's answer or a packet of a Read's response takes where it
-	// arrives, in cycles of the core clock, from 1.
-	Answer int64 `yaml:"answer"`
-}
-
-// cycles returns what a received packet takes.
-func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
-	switch o := op.Operation(); {
-	case o >= ib.SendLastInv.Operation(), o <= ib.ReadRequest.Operation(), o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
-		return c.Request
-	}
-	return c.Answer
-}
 
 // processingUnits are the units of a NIC. What they have done is accounted for as
 // that of one stage with so many times the cycles.
@@ -40,7 +15,7 @@ func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
 // of all units. Then the packets that were received before it keep their time, and those that are
 // received after it make room for it.
 type processingUnits struct {
-	cfg    UnitsConfig
+	cfg    config.Units
 	clock  stage.Clock
 	taken  stage.Inflight // until when each is
 	turn   units.Time     // from when on a request may begin though none is free
@@ -59,7 +34,7 @@ type unitWaits struct {
 }
 
 // newUnits returns nil for none.
-func newUnits(c UnitsConfig, clock stage.Clock) *processingUnits {
+func newUnits(c config.Units, clock stage.Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
@@ -84,7 +59,7 @@ func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
 func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	begin := u.taken.Free(t)
 	u.waits.Units += begin - t
-	return u.work(t, begin, u.cfg.cycles(op), queue)
+	return u.work(t, begin, u.cfg.Cycles(op), queue)
 }
 
 // work has a unit work from begin on.

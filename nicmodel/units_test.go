@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -13,24 +14,24 @@ import (
 )
 
 func TestCyclesByOpcode(t *testing.T) {
-	c := UnitsConfig{Request: 1, Answer: 2}
+	c := config.Units{Request: 1, Answer: 2}
 	for op, want := range map[ib.Opcode]int64{
 		ib.SendFirst: 1, ib.SendOnlyImm: 1, ib.SendLastInv: 1, ib.SendOnlyInv: 1, ib.WriteFirst: 1, ib.WriteOnlyImm: 1, ib.ReadRequest: 1,
 		ib.CompareSwap: 1, ib.FetchAdd: 1, ib.ReadResponseFirst: 2, ib.ReadResponseOnly: 2, ib.Acknowledge: 2, ib.AtomicAcknowledge: 2,
 	} {
-		if got := c.cycles(op); got != want {
+		if got := c.Cycles(op); got != want {
 			t.Errorf("%v: %d cycles, want %d", op, got, want)
 		}
 	}
 }
 
-func testUnits() UnitsConfig {
-	return UnitsConfig{Units: 4, Request: 100, Answer: 50}
+func testUnits() config.Units {
+	return config.Units{Units: 4, Request: 100, Answer: 50}
 }
 
 // writeRate returns how many WRITEs of 8 bytes so many queue pairs do in a
 // microsecond, each keeping several outstanding, and checks the accounts.
-func writeRate(t *testing.T, cfg Config, pairs int) float64 {
+func writeRate(t *testing.T, cfg config.Config, pairs int) float64 {
 	t.Helper()
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var ends []end
@@ -116,7 +117,7 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 // Requests to send take turns with received packets, and all of it together takes what it takes.
 func TestUnitsTakeTurns(t *testing.T) {
 	const ns = units.Nanosecond
-	u := newUnits(UnitsConfig{Units: 2, Request: 100, Answer: 50}, 1_000_000_000)
+	u := newUnits(config.Units{Units: 2, Request: 100, Answer: 50}, 1_000_000_000)
 	pairs := make([]units.Time, 20)
 	for i := range 10 { // five rounds of both units
 		if got, want := u.receive(0, ib.WriteOnly, &pairs[i]), units.Time(i/2+1)*100*ns; got != want {
@@ -168,7 +169,7 @@ func TestAQueueDoesNotBlockUnits(t *testing.T) {
 func TestAtomicsLockByAddress(t *testing.T) {
 	rate := func(words, stride int) float64 {
 		cfg := preset(t, "cx6dx")
-		cfg.Atomics = AtomicsConfig{InFlight: 4, Locks: 64, Cycles: 2}
+		cfg.Atomics = config.Atomics{InFlight: 4, Locks: 64, Cycles: 2}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		const pairs, each = 8, 60
 		buf := make([]byte, 512)
@@ -215,7 +216,7 @@ func TestAtomicsLockByAddress(t *testing.T) {
 
 // Every preset has an atomics unit.
 func TestPresetsHaveAtomics(t *testing.T) {
-	for _, name := range Presets() {
+	for _, name := range config.Presets() {
 		if c := preset(t, name); c.Atomics.InFlight < 1 || c.Atomics.Locks != 4096 {
 			t.Errorf("%s: %+v", name, c.Atomics)
 		}
@@ -289,10 +290,10 @@ func TestStagedPresetsRunWithoutAllocations(t *testing.T) {
 }
 
 func TestUnitConfigErrors(t *testing.T) {
-	for want, spoil := range map[string]func(*Config){
-		"units.units": func(c *Config) { c.Units.Units = -1 }, "units is 16": func(c *Config) { c.Units.Answer = 0 },
-		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
-		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 },
+	for want, spoil := range map[string]func(*config.Config){
+		"units.units": func(c *config.Config) { c.Units.Units = -1 }, "units is 16": func(c *config.Config) { c.Units.Answer = 0 },
+		"in_flight": func(c *config.Config) { c.Atomics.InFlight = -1 }, "locks": func(c *config.Config) { c.Atomics.Locks = 3 },
+		"atomics.cycles": func(c *config.Config) { c.Atomics.Cycles = -1 },
 	} {
 		c := preset(t, "connectib")
 		spoil(&c)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -231,7 +232,7 @@ func TestUpheaval(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom([]string{"cx6dx", "connectib", "timely10g"}).Draw(rt, "nic"))
 		pick := func(name string, v ...int) int { return rapid.SampledFrom(v).Draw(rt, name) }
-		cfg.Queues = QueuesConfig{pick("doorbells", 0, 1, 3), pick("acks", 0, 1, 3), pick("completions", 0, 1, 3)}
+		cfg.Queues = config.Queues{Doorbells: pick("doorbells", 0, 1, 3), Acks: pick("acks", 0, 1, 3), Completions: pick("completions", 0, 1, 3)}
 		cfg.WQEPrefetch, cfg.WQEFetch = pick("wqe_prefetch", 0, 1, 3), pick("wqe_fetch", 0, 1, 2)
 		cfg.Receives.Prefetch = pick("receives", 0, 1, 4, 16)
 		cfg.Receives.Batch = min(cfg.Receives.Prefetch, pick("batch", 1, 3))
@@ -240,7 +241,7 @@ func TestUpheaval(t *testing.T) {
 		}
 		cfg.State = drawState(rt)
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
-		cfg.Transport.Loss = rapid.SampledFrom([]LossRecovery{GoBackN, SelectiveRepeat}).Draw(rt, "loss")
+		cfg.Transport.Loss = rapid.SampledFrom([]config.LossRecovery{config.GoBackN, config.SelectiveRepeat}).Draw(rt, "loss")
 		if rapid.Bool().Draw(rt, "iommu") {
 			cfg.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
 			cfg.PCIe.Tags, cfg.PCIe.PostedCredits = 4, 4
@@ -295,7 +296,7 @@ func TestUpheaval(t *testing.T) {
 				u.newMR(host)
 			case 6:
 				if !x.removed {
-					_ = n.ModifyRateLimit(now, x.num, RateLimit{
+					_ = n.ModifyRateLimit(now, x.num, config.RateLimit{
 						Rate:     units.Rate(rapid.SampledFrom([]int{0, 1, 100, 5000}).Draw(rt, "Mbps")) * units.Mbps,
 						MaxBurst: units.Bytes(rapid.SampledFrom([]int{0, 3000}).Draw(rt, "burst")),
 					})

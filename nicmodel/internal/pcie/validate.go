@@ -14,6 +14,7 @@ func (c *Config) validate() error {
 	return c.Rules()
 }
 
+// Ranges holds each parameter against its range.
 func (c *Config) Ranges() []error {
 	return append(c.Peer.ranges(),
 		bounds.In("pcie.rate", c.Rate, bounds.LeastRate, bounds.MostRate, ""),

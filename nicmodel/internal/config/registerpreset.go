@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import "fmt"
 

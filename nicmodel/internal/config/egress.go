@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import (
 	"slices"
@@ -14,12 +14,12 @@ const (
 	TSAETS    = "ets"
 )
 
-// EgressConfig is the port's traffic classes, as mlnx_qos and dcb set them (IEEE 802.1Qaz). Without any, each
+// Egress is the port's traffic classes, as mlnx_qos and dcb set them (IEEE 802.1Qaz). Without any, each
 // priority is a class of its own, the higher ones go first, and all have one room before the wire. With
 // them each class has a room of tx_buffer for its requests and one for its READ responses, and scheduler and wire
 // divide by class: strict classes first, the higher numbers before the lower ones; then those
 // of ETS with a share, and then those of ETS whose share is 0, one like the other.
-type EgressConfig struct {
+type Egress struct {
 	// PrioTC is the traffic class of each priority, 0 to 7, from priority 0 on; those that are left out
 	// are of class 0.
 	PrioTC []int `yaml:"prio_tc" eg:"[0, 0, 0, 1]"`
@@ -30,39 +30,15 @@ type EgressConfig struct {
 	TCBW []int `yaml:"tcbw" eg:"[20, 80]"`
 }
 
-// class is the traffic class of a priority.
-func (c *EgressConfig) class(priority uint8) int {
+// Class is the traffic class of a priority.
+func (c *Egress) Class(priority uint8) int {
 	if int(priority) < len(c.PrioTC) {
 		return c.PrioTC[priority]
 	}
 	return 0
 }
 
-// Ranks of classes: those of ETS without a share, then ETS, then the strict ones.
-const (
-	rankLowest = iota
-	rankETS
-	rankStrict
-)
-
-// shares are those of the classes.
-func (c *EgressConfig) shares() shares {
-	all := shares{takers: make([]share, max(len(c.TSA), 1))}
-	for i := range all.takers {
-		t := &all.takers[i]
-		switch {
-		case len(c.TSA) == 0 || c.TSA[i] == TSAStrict:
-			t.rank, t.weight = rankStrict+i, 1
-		case i < len(c.TCBW) && c.TCBW[i] > 0:
-			t.rank, t.weight = rankETS, uint64(c.TCBW[i])
-		default:
-			t.rank, t.weight = rankLowest, 1
-		}
-	}
-	return all
-}
-
-func (c *EgressConfig) rules() error {
+func (c *Egress) rules() error {
 	sum, ets := 0, false
 	for i, tsa := range c.TSA {
 		share := 0
@@ -93,8 +69,8 @@ func (c *EgressConfig) rules() error {
 	return nil
 }
 
-// FunctionConfig is a PCIe function of the NIC: the physical one, or a virtual one.
-type FunctionConfig struct {
+// Function is a PCIe function of the NIC: the physical one, or a virtual one.
+type Function struct {
 	// MinTxRate is what the function is guaranteed against others that have a guarantee; 0 is none
 	// (ip link set vf min_tx_rate).
 	MinTxRate units.Rate `yaml:"min_tx_rate" eg:"20Gbps"`
@@ -105,28 +81,7 @@ type FunctionConfig struct {
 // mostFunctions is a bound of the model, of the masks of shares.
 const mostFunctions = 64
 
-// mostShare is the largest share of a function, max_tsar_bw_share of a device: an estimate.
-const mostShare = 100
-
-// functionShares are the shares that the kernel's driver makes of guarantees (mlx5, esw/qos.c, as recalled): in proportion
-// to them, the largest being mostShare, and 1 for who has none. Without guarantees all are alike.
-func functionShares(functions []FunctionConfig) shares {
-	most := units.Rate(0)
-	for _, f := range functions {
-		most = max(most, f.MinTxRate)
-	}
-	divider := max(most/mostShare, units.Mbps)
-	all := shares{takers: make([]share, max(len(functions), 1))}
-	for i := range all.takers {
-		all.takers[i].weight = 1
-		if i < len(functions) {
-			all.takers[i].weight = uint64(max((functions[i].MinTxRate+divider-1)/divider, 1))
-		}
-	}
-	return all
-}
-
-func functionRules(functions []FunctionConfig) error {
+func functionRules(functions []Function) error {
 	if n := len(functions); n > mostFunctions {
 		return bounds.Bad("functions", n, "choose at most %d functions", mostFunctions)
 	}

@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// TransportConfig is how reliable connections recover from losses. Both ends of a
+// Transport is how reliable connections recover from losses. Both ends of a
 // connection need the same.
-type TransportConfig struct {
+type Transport struct {
 	// Loss is go-back-n or selective-repeat. With the latter Writes and Reads' responses
 	// beyond a gap are placed, and only what is missing is sent again (IRN, SIGCOMM 2018);
 	// requests complete in order.
@@ -66,7 +66,7 @@ func (r *LossRecovery) UnmarshalText(b []byte) error {
 func (r LossRecovery) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // Set sets what a receiver has to know of it.
-func (c *TransportConfig) Set(cfg *rc.Config) {
+func (c *Transport) Set(cfg *rc.Config) {
 	if c.Loss == SelectiveRepeat && (cfg.Type == 0 || cfg.Type == ib.RC) {
 		cfg.Reorder = c.Reorder
 		if cfg.Reorder == 0 {
@@ -76,9 +76,9 @@ func (c *TransportConfig) Set(cfg *rc.Config) {
 }
 
 // SetSend sets what a sender has to know of it, of a reliable connection.
-func (c *TransportConfig) SetSend(cfg *rc.SendConfig) { cfg.RTOHigh, cfg.RTOLow = c.RTOHigh, c.RTOLow }
+func (c *Transport) SetSend(cfg *rc.SendConfig) { cfg.RTOHigh, cfg.RTOLow = c.RTOHigh, c.RTOLow }
 
-func (c *TransportConfig) ranges() []error {
+func (c *Transport) ranges() []error {
 	return []error{
 		bounds.In("transport.loss", int(c.Loss), int(GoBackN), int(SelectiveRepeat), ""),
 		bounds.In("transport.reorder", c.Reorder, 64, 1<<16, "the usual one"),
@@ -87,7 +87,7 @@ func (c *TransportConfig) ranges() []error {
 	}
 }
 
-func (c *TransportConfig) rules() error {
+func (c *Transport) rules() error {
 	switch {
 	case c.Reorder&(c.Reorder-1) != 0:
 		return bounds.Bad("transport.reorder", c.Reorder, "choose a power of two from 64 to 65536, or 0 for the usual one")

@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import (
 	"fmt"
@@ -12,15 +12,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-//go:generate go run ./internal/presettable
-
 // packetPacing is the rate limiter of the mlx5 devices: 127 rates and one entry for
 // none, from 1 kb/s to most. (The kernel's driver prints these when it loads; the unit
 // is that of ibv_qp_rate_limit_attr.) The tick is an estimate: the vendor says that gaps
 // are a few nanoseconds. The burst of one packet, for a limit that names none, is also
 // an estimate: the vendor says a few packets.
-func packetPacing(most units.Rate) LimiterConfig {
-	return LimiterConfig{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
+func packetPacing(most units.Rate) Limiter {
+	return Limiter{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
 }
 
 // stateBytes is what eRPC (NSDI 2019), as recalled, says of a ConnectX-5: about 2 MB on the chip for all
@@ -44,19 +42,19 @@ func base() Config {
 		DoorbellCycles: 2, WQECycles: elementCycles, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
-		ReceiveBuffer:   ReceiveBufferConfig{Bytes: portBuffer},
-		Queues:          QueuesConfig{Doorbells: 1 << 16, Acks: 256, Completions: 128},
-		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
+		ReceiveBuffer:   ReceiveBuffer{Bytes: portBuffer},
+		Queues:          Queues{Doorbells: 1 << 16, Acks: 256, Completions: 128},
+		Receives:        Receives{Prefetch: 16, Batch: 4},
 		TxBuffer:        16 * kilobytePacket, CQEBytes: 64, MaxInline: 220, WQEPrefetch: 128,
-		State: StateConfig{Bytes: stateBytes, Elements: elementBytes, Ways: 8, Fetches: 16, Context: 256},
+		State: State{Bytes: stateBytes, Elements: elementBytes, Ways: 8, Fetches: 16, Context: 256},
 		// As connectib, whose places are from a measurement: an estimate for the others.
-		Atomics: AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2},
+		Atomics: Atomics{InFlight: 23, Locks: 4096, Cycles: 2},
 		MaxSGE:  30, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
 	}
 }
 
 // kilobytePacket is the room of a packet with a payload of 1 KiB before the wire.
-const kilobytePacket = slotBytes + 1024
+const kilobytePacket = SlotBytes + 1024
 
 // portBuffer is the receive buffer of a port that the vendor's guide to tuning it shows
 // (HowTo Tune Receive Buffers on Mellanox Adapter Cards, of the time of ConnectX-4 and -5),
@@ -100,7 +98,7 @@ var presets = map[string]func() Config{
 		c.State.Elements = elementBytes / 4
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
-		c.Units = UnitsConfig{Units: 4, Request: 49, Answer: 24}
+		c.Units = Units{Units: 4, Request: 49, Answer: 24}
 		c.Atomics.InFlight = 8
 		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
@@ -113,7 +111,7 @@ var presets = map[string]func() Config{
 		c.State.Bytes, c.State.Elements = stateBytes/4, elementBytes/2
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
-		c.Units = UnitsConfig{Units: 16, Request: 58, Answer: 29}
+		c.Units = Units{Units: 16, Request: 58, Answer: 29}
 		c.Framing = fabric.InfiniBand
 		return c
 	},

@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	leastTxBuffer = 4096 + slotBytes // a longest packet
+	leastTxBuffer = 4096 + SlotBytes // a longest packet
 	mostRecord    = 4096             // bytes of what the NIC keeps in host memory of one thing
 )
 
@@ -84,21 +84,21 @@ func (c *Config) ranges() []error {
 
 // Rules across parameters, of those that are in their ranges.
 
-func (c *UnitsConfig) rules() error {
+func (c *Units) rules() error {
 	if c.Units > 0 && (c.Request < 1 || c.Answer < 1) {
 		return bounds.Bad("units", c.Units, "choose 1 to %d cycles for units.request and units.answer, or no units", bounds.MostCycles)
 	}
 	return nil
 }
 
-func (c *AtomicsConfig) rules() error {
+func (c *Atomics) rules() error {
 	if n := c.Locks; c.InFlight > 0 && (n < 1 || n > 1<<20 || n&(n-1) != 0) {
 		return bounds.Bad("atomics.locks", n, "choose a power of two up to %d", 1<<20)
 	}
 	return nil
 }
 
-func (c *ReceiveBufferConfig) rules() error {
+func (c *ReceiveBuffer) rules() error {
 	var errs []error
 	for _, x := range []struct {
 		key          string
@@ -116,28 +116,28 @@ func (c *ReceiveBufferConfig) rules() error {
 	return errors.Join(errs...)
 }
 
-func (c *ReceivesConfig) rules() error {
+func (c *Receives) rules() error {
 	if c.Prefetch > 0 && (c.Batch < 1 || c.Batch > c.Prefetch) {
 		return bounds.Bad("receives.batch", c.Batch, "choose 1 to receives.prefetch, %d", c.Prefetch)
 	}
 	return nil
 }
 
-func (c *CompressionConfig) rules() error {
+func (c *Compression) rules() error {
 	if c.MaxNum > 0 && (c.Timeout <= 0 || c.Timeout > units.Millisecond) {
 		return bounds.Bad("compression.timeout", c.Timeout, "choose a time above 0, up to 1ms")
 	}
 	return nil
 }
 
-func (c *LimiterConfig) rules() error {
+func (c *Limiter) rules() error {
 	if c.MaxRate > 0 && c.MaxRate < c.MinRate {
 		return bounds.Bad("limiter.max_rate", c.MaxRate, "choose at least limiter.min_rate, %v", c.MinRate)
 	}
 	return nil
 }
 
-func (c *StateConfig) rules() error {
+func (c *State) rules() error {
 	if least := max(c.Ways, 1) * pcie.CacheLine; c.Bytes > 0 && (c.Ways < 1 || c.Bytes < units.Bytes(least)) {
 		return bounds.Bad("state.ways", c.Ways, "choose 1 to 64, each of %d of state.bytes, %d, or 0 for state.bytes", pcie.CacheLine, c.Bytes)
 	}
@@ -147,7 +147,7 @@ func (c *StateConfig) rules() error {
 	return nil
 }
 
-func (c *TranslationConfig) rules() error {
+func (c *Translation) rules() error {
 	var errs []error
 	for _, x := range []struct {
 		key string

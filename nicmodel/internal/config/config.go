@@ -1,4 +1,4 @@
-package nicmodel
+package config
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
@@ -8,7 +8,7 @@ import (
 )
 
 // PacketsBeforeWire returns how many packets of so many bytes of payload have room before the wire.
-func (c *Config) PacketsBeforeWire(payload int) int { return c.TxBuffer / (slotBytes + payload) }
+func (c *Config) PacketsBeforeWire(payload int) int { return c.TxBuffer / (SlotBytes + payload) }
 
 // Config describes a NIC. Presets returns ready ones; the fields' zero values
 // are not useful.
@@ -62,36 +62,36 @@ type Config struct {
 
 	// Units work on requests that the scheduler has chosen, and on packets behind the
 	// transport stage.
-	Units UnitsConfig `yaml:"units"`
+	Units Units `yaml:"units"`
 	// Atomics is the unit that performs atomic operations.
-	Atomics AtomicsConfig `yaml:"atomics"`
+	Atomics Atomics `yaml:"atomics"`
 	// ReceiveBuffer is where received packets are until the NIC is done with them.
-	ReceiveBuffer ReceiveBufferConfig `yaml:"receive_buffer"`
+	ReceiveBuffer ReceiveBuffer `yaml:"receive_buffer"`
 	// Queues is the sizes of other queues.
-	Queues QueuesConfig `yaml:"queues"`
+	Queues Queues `yaml:"queues"`
 	// Receives is how the elements of receive queues come to the NIC.
-	Receives ReceivesConfig `yaml:"receives"`
+	Receives Receives `yaml:"receives"`
 	// Compression is that of completions.
-	Compression CompressionConfig `yaml:"compression"`
+	Compression Compression `yaml:"compression"`
 	// Limiter is the rate limiter of queue pairs.
-	Limiter LimiterConfig `yaml:"limiter"`
+	Limiter Limiter `yaml:"limiter"`
 	// SendTime is of requests that wait for a time of the NIC's clock.
-	SendTime SendTimeConfig `yaml:"send_time"`
+	SendTime SendTime `yaml:"send_time"`
 	// Egress is the port's traffic classes.
-	Egress EgressConfig `yaml:"egress"`
+	Egress Egress `yaml:"egress"`
 	// Functions are the PCIe functions among which the NIC divides what it sends: the physical one, 0, then the virtual
 	// ones. Without any, there is one.
-	Functions []FunctionConfig `yaml:"functions" eg:"[{}, {max_tx_rate: 20Gbps}]"`
+	Functions []Function `yaml:"functions" eg:"[{}, {max_tx_rate: 20Gbps}]"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
-	Interrupt InterruptConfig `yaml:"interrupt"`
+	Interrupt Interrupt `yaml:"interrupt"`
 	// State is the memory on the chip for contexts, memory keys, translations and elements of send queues.
-	State StateConfig `yaml:"state"`
+	State State `yaml:"state"`
 	// Translation is the host's page sizes.
-	Translation TranslationConfig `yaml:"translation"`
+	Translation Translation `yaml:"translation"`
 	// Offload is what runs the engines inside the NIC, and its cost.
-	Offload OffloadConfig `yaml:"offload"`
+	Offload Offload `yaml:"offload"`
 	// Transport is how reliable connections recover from losses.
-	Transport TransportConfig `yaml:"transport"`
+	Transport Transport `yaml:"transport"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.
 	Framing fabric.Framing `yaml:"framing" eg:"infiniband"`
@@ -106,4 +106,33 @@ type Config struct {
 	MaxRdAtomic int `yaml:"max_rd_atomic"`
 	// MaxQPWR is the most requests that a queue holds, up to 65536.
 	MaxQPWR int `yaml:"max_qp_wr"`
+}
+
+// SlotBytes is what a packet takes beside its payload: headers and what the NIC keeps of it.
+const SlotBytes = 64
+
+// RoundTripShare is what two such NICs add to the round trip of a packet with
+// empty queues, from its first bit on the wire to its acknowledgement in the
+// transport: parse, transport and pipeline at both ends, and the
+// acknowledgement's own way to the wire.
+func (c *Config) RoundTripShare() units.Time {
+	return 2*c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + 3*c.PipelineLatency
+}
+
+// FixedLatencies is what a NIC adds to packets and completions where nothing
+// waits, beside the wire.
+type FixedLatencies struct {
+	Send       units.Time // the transmit pipeline
+	Receive    units.Time // the receive pipeline, parsing and transport
+	Completion units.Time // a completion written, until the host sees it
+}
+
+// FixedLatencies returns the latencies of the NIC that a reduced NIC adds to every
+// packet and completion. FirstPacket returns those before a flow's first packet.
+func (c *Config) FixedLatencies() FixedLatencies {
+	return FixedLatencies{
+		Send:       c.PipelineLatency,
+		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
+		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.WriteTakes(c.CQEBytes),
+	}
 }
