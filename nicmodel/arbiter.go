@@ -148,7 +148,7 @@ func (a *arbiter) sent(now units.Time, q *qp, bytes int) {
 // SetFunction gives a queue pair in RESET or INIT to a function of the NIC, from 0 on; queue pairs are of
 // function 0 otherwise.
 func (n *NIC) SetFunction(num uint32, function int) error {
-	if most := max(len(n.cfg.Functions), 1); function < 0 || function >= most {
+	if most := max(len(n.chip.Config.Functions), 1); function < 0 || function >= most {
 		return fmt.Errorf("function %d: the NIC has %d (nic.with.functions)", function, most)
 	}
 	n.pairs.find(num).function = uint8(function)

@@ -152,7 +152,7 @@ func TestFunctionKeepsItsRate(t *testing.T) {
 	}
 	var sent []frame
 	b.nics[0].mac.capture = func(now units.Time, h fabric.Handle) {
-		sent = append(sent, frame{now, units.Bytes(b.nics[0].frames.at(h).wire.Size)})
+		sent = append(sent, frame{now, units.Bytes(b.nics[0].chip.Frames.At(h).Wire.Size)})
 	}
 	for range 5 {
 		b.drive(pairLoad{from: 0, to: 1, op: ib.WRRDMAWrite, size: 5000, window: 8, batch: 1, spread: 1}, 200*units.Microsecond)

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
@@ -16,7 +17,7 @@ type atomicWaits struct {
 }
 
 type atomics struct {
-	*chip
+	*chip.Chip
 	config.Atomics
 	pairs       *queuePairs
 	regions     *memory
@@ -51,9 +52,9 @@ type pendingAtomic struct {
 	resets uint8
 }
 
-func newAtomics(on *chip) atomics {
-	c := on.cfg.Atomics
-	u := atomics{chip: on, Atomics: c, clock: on.cfg.CoreClock}
+func newAtomics(on *chip.Chip) atomics {
+	c := on.Config.Atomics
+	u := atomics{Chip: on, Atomics: c, clock: on.Config.CoreClock}
 	if c.InFlight > 0 { // else no rule holds for the rest
 		u.slots, u.locked = stage.NewInflight(c.InFlight), make([]units.Time, c.Locks)
 	}
@@ -74,10 +75,10 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		known = u.translation.region(now, r, a.VA, 8)
 		u.translation.holdBack(now, q, known)
 	}
-	read := u.pcie.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
-	sent, _ := u.pcie.Write(now, a.VA, 8, pcie.ForAtomic)
+	read := u.Link.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
+	sent, _ := u.Link.Write(now, a.VA, 8, pcie.ForAtomic)
 	if u.InFlight == 0 {
-		if !u.execute(q, a, u.pcie.Left(sent+known-now)) {
+		if !u.execute(q, a, u.Link.Left(sent+known-now)) {
 			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 			return false, false
 		}
@@ -106,7 +107,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		u.pending = append(u.pending, pendingAtomic{})
 	}
 	u.pending[i] = pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets}
-	u.schedule(end, evAtomic, uint64(i))
+	u.Schedule(end, chip.EvAtomic, uint64(i))
 	return false, true
 }
 
@@ -132,7 +133,7 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.Left(now)) { // the key was deregistered meanwhile, or the memory is gone
+	if !u.execute(q, &p.Atomic, u.Link.Left(now)) { // the key was deregistered meanwhile, or the memory is gone
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})

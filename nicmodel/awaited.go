@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -19,7 +20,7 @@ import (
 // As long as all fit, none is looked up. From when they do not on, each packet of an answer
 // waits for its element, as it does for the queue pair's context, and so does what comes behind it for that queue pair.
 type awaitedElements struct {
-	*chip
+	*chip.Chip
 	ports []*queuePairs
 	held  int        // lines of them
 	lines *lineCache // nil as long as all fit
@@ -38,11 +39,11 @@ func (a *awaitedElements) put(now units.Time, at uint64, bytes int) {
 		a.enter(at, bytes)
 		return
 	}
-	most := int(a.cfg.State.Elements / pcie.CacheLine)
+	most := int(a.Config.State.Elements / pcie.CacheLine)
 	if a.held += linesOf(bytes); a.held <= most {
 		return
 	}
-	a.lines = newLineCache(most, a.cfg.State.Ways)
+	a.lines = newLineCache(most, a.Config.State.Ways)
 	for _, pairs := range a.ports {
 		for _, q := range pairs.all {
 			if q == nil {

@@ -35,7 +35,7 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 	if u.Misses < u.Hits {
 		t.Errorf("%+v: want misses mostly, as what is needed first is what was used longest ago", u)
 	}
-	header := n.cfg.PCIe.Headers
+	header := n.chip.Config.PCIe.Headers
 	again := float64(pcie.CacheLine+header.Completion()+header.Request()) * float64(u.Misses) / float64(n.Stats().Requests)
 	if d := twice - once; d < 0.9*again || d > 1.1*again {
 		t.Errorf("%.0f bytes a request more, want %.0f of those that are read again", d, again)
@@ -43,7 +43,7 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 	if over > free/2 {
 		t.Errorf("%.1f M/s with elements that do not fit, %.1f if they do: want less than half", over, free)
 	}
-	most := fetches / n.pcie.Alone(pcie.CacheLine).Seconds() / 1e6
+	most := fetches / n.chip.Link.Alone(pcie.CacheLine).Seconds() / 1e6
 	if got := float64(u.Misses) / stop.Seconds() / 1e6; got > 1.1*most || got < 0.8*most {
 		t.Errorf("%.1f M misses a second, want the %.1f M of %d reads at a time", got, most, fetches)
 	}
@@ -91,9 +91,9 @@ func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	misses := func(rate units.Rate) uint64 {
 		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 		slow := b.nics[0]
-		slow.cfg.PCIe.Rate, slow.cfg.State.Elements = rate, 128*pcie.CacheLine
+		slow.chip.Config.PCIe.Rate, slow.chip.Config.State.Elements = rate, 128*pcie.CacheLine
 		var err error
-		if slow.pcie, err = pcie.New(slow.cfg.PCIe); err != nil {
+		if slow.chip.Link, err = pcie.New(slow.chip.Config.PCIe); err != nil {
 			t.Fatal(err)
 		}
 		for range 12 {

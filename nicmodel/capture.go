@@ -25,12 +25,12 @@ func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 		return
 	}
 	n.mac.capture = func(now units.Time, h fabric.Handle) {
-		x := n.frames.at(h)
+		x := n.chip.Frames.At(h)
 		p := Sent{
-			Header: &x.desc.Header, SrcQP: x.srcQPN, DstQP: x.dstQPN, QKey: x.qkey, Bytes: x.desc.Payload, Src: n.net.Packet(h).Src, Frame: &x.wire,
+			Header: &x.Desc.Header, SrcQP: x.SrcQPN, DstQP: x.DstQPN, QKey: x.QKey, Bytes: x.Desc.Payload, Src: n.chip.Net.Packet(h).Src, Frame: &x.Wire,
 		}
-		if x.buffer != 0 {
-			p.Payload = n.frames.bytes(x.buffer)[:p.Bytes]
+		if x.Buffer != 0 {
+			p.Payload = n.chip.Frames.Bytes(x.Buffer)[:p.Bytes]
 		}
 		f(now, &p)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -39,7 +40,7 @@ type CQE struct {
 // (interrupt.go). Cost: CQECycles a completion and an event, and on PCIe CQEBytes a
 // completion. It stalls while as many completions wait for PCIe as may (StallPCIe).
 type completions struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	pairs    *queuePairs
 	regions  *memory
@@ -59,11 +60,11 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
 	done, at := cs.make(now)
 	cs.buffer.hold(done)
-	e.Timestamp = cs.cfg.Counter.Read(now)
-	if cs.spans.report != nil {
-		cs.spans.completion(&e, AtCQE, cs.Began(cs.cfg.CQECycles), done)
+	e.Timestamp = cs.Config.Counter.Read(now)
+	if cs.Spans.Report != nil {
+		cs.Spans.Completion(e.QPN, e.Slot, e.Opcode, chip.AtCQE, cs.Began(cs.Config.CQECycles), done)
 	}
-	compress := cs.cfg.Compression.MaxNum > 0 && !c.stamped
+	compress := cs.Config.Compression.MaxNum > 0 && !c.stamped
 	if compress {
 		cs.endUnlike(at, num, c, &e)
 	}
@@ -91,8 +92,8 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	visible = max(visible+ready-now, c.visible)
 	c.visible = visible
 	c.ring[place].Visible = visible
-	if cs.spans.report != nil {
-		cs.spans.completion(&e, AtCQEWrite, done, visible)
+	if cs.Spans.Report != nil {
+		cs.Spans.Completion(e.QPN, e.Slot, e.Opcode, chip.AtCQEWrite, done, visible)
 	}
 	cs.announce(at, visible, num, c, 1)
 }
@@ -101,9 +102,9 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 // comes, at, and not once it is made: credits that it waits for do not keep the link.
 func (cs *completions) make(now units.Time) (done, at units.Time) {
 	room := cs.waiting.Free(now)
-	done = cs.Serve(now, room, stage.StallPCIe, cs.cfg.CQECycles)
+	done = cs.Serve(now, room, stage.StallPCIe, cs.Config.CQECycles)
 	if room > now {
-		return done, min(done, max(now, cs.pcie.Free(pcie.Upstream)))
+		return done, min(done, max(now, cs.Link.Free(pcie.Upstream)))
 	}
 	return done, done
 }
@@ -112,7 +113,7 @@ func (cs *completions) make(now units.Time) (done, at units.Time) {
 // when the host sees it.
 func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 	if done > sent {
-		sent, visible = done, cs.pcie.Left(done)
+		sent, visible = done, cs.Link.Left(done)
 	}
 	cs.waiting.Hold(sent)
 	cs.buffer.hold(sent)
@@ -123,7 +124,7 @@ func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 // written, and returns when the host can see it. It takes its place on the link at a time, and is made at done.
 func (cs *completions) write(at, done units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))
-	sent, visible := cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, pcie.ForCQE)
+	sent, visible := cs.Link.Write(at, c.addr+uint64(place)*uint64(cs.Config.CQEBytes), cs.Config.CQEBytes, pcie.ForCQE)
 	if ahead > 0 { // of a session, the title that comes last stands for all
 		return visible
 	}
@@ -139,14 +140,14 @@ func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count
 	if c.handler == nil {
 		return
 	}
-	cs.schedule(visible, evCompletion, completionEvent{num, solicited}.pack())
+	cs.Schedule(visible, chip.EvCompletion, chip.Completion{CQ: num, Solicited: solicited}.Pack())
 }
 
 // becameVisible handles that the host can see a completion, and the data before it.
-func (cs *completions) becameVisible(now units.Time, e completionEvent) {
+func (cs *completions) becameVisible(now units.Time, e chip.Completion) {
 	cs.landings.bringDown(now)
-	if h := cs.queues[e.cq].handler; h != nil {
-		h(now, e.solicited)
+	if h := cs.queues[e.CQ].handler; h != nil {
+		h(now, e.Solicited)
 	}
 }
 
@@ -177,7 +178,7 @@ func (cs *completions) create(entries int) (uint32, error) {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, mostCQE)
 	}
 	cs.queues = append(cs.queues, &cq{
-		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.cfg.CQEBytes)),
+		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.Config.CQEBytes)),
 		events: notifier{moderation: moderation{until: units.Never}},
 	})
 	if cs.eqAddr == 0 {
@@ -202,7 +203,7 @@ func (cs *completions) resize(num uint32, entries int) error {
 	for i := range c.n {
 		ring[i] = c.ring[(c.head+i)%len(c.ring)]
 	}
-	c.ring, c.head, c.addr = ring, 0, cs.regions.reserve(uint64(entries)*uint64(cs.cfg.CQEBytes))
+	c.ring, c.head, c.addr = ring, 0, cs.regions.reserve(uint64(entries)*uint64(cs.Config.CQEBytes))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -45,11 +46,11 @@ func (cs *completions) keep(at, done, ready units.Time, num uint32, c *cq) {
 	s.n++
 	s.ready = max(s.ready, ready)
 	switch {
-	case s.n == cs.cfg.Compression.MaxNum || !e.small():
+	case s.n == cs.Config.Compression.MaxNum || !e.small():
 		cs.writeSession(at, num, c)
 	case s.n == 1:
-		s.until = at + cs.cfg.Compression.Timeout
-		cs.schedule(s.until, evSession, uint64(num))
+		s.until = at + cs.Config.Compression.Timeout
+		cs.Schedule(s.until, chip.EvSession, uint64(num))
 	}
 }
 
@@ -80,8 +81,8 @@ func (cs *completions) writeSession(at units.Time, num uint32, c *cq) {
 	for i := kept.n; i > 0; i-- {
 		e := c.newest(i)
 		e.Visible = visible
-		if cs.spans.report != nil {
-			cs.spans.completion(e, AtCQEWrite, e.made, visible)
+		if cs.Spans.Report != nil {
+			cs.Spans.Completion(e.QPN, e.Slot, e.Opcode, chip.AtCQEWrite, e.made, visible)
 		}
 	}
 	cs.announce(at, visible, num, c, kept.n)

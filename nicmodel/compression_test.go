@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -56,11 +57,11 @@ func TestCompressionHolds(t *testing.T) {
 		}
 		var made, seen []units.Time
 		calls := 0
-		x.nic.OnSpan(func(s *Span) {
+		x.nic.OnSpan(func(s *chip.Span) {
 			switch s.Place {
-			case AtCQE:
+			case chip.AtCQE:
 				made = append(made, s.End)
-			case AtCQEWrite:
+			case chip.AtCQEWrite:
 				seen = append(seen, s.End)
 			}
 		})

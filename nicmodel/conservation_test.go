@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
@@ -84,7 +85,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	x, y := b.connect(p.from, p.to, cong, send, 1024)
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 	register := func(e end) (Region, error) {
-		if e.nic.cfg.PCIe.Peer.Rate > 0 {
+		if e.nic.chip.Config.PCIe.Peer.Rate > 0 {
 			return e.nic.RegPeer(e.pd, nil, 1<<20, all)
 		}
 		return e.nic.RegMR(e.pd, nil, 1<<20, all)
@@ -127,7 +128,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 					wr.SGL = []SGE{{lr.Addr, first, lr.Key}, {lr.Addr + 1<<18, p.size - first, lr.Key}}
 				}
 			}
-			if p.wait > 0 && x.nic.cfg.SendTime.Tick > 0 {
+			if p.wait > 0 && x.nic.chip.Config.SendTime.Tick > 0 {
 				if err := x.nic.WaitUntil(x.qpn, b.e.Now()+p.wait); err != nil {
 					b.t.Fatal(err)
 				}
@@ -277,7 +278,7 @@ func TestConservation(t *testing.T) {
 // checkAccounts checks the accounts at the engine's Now against those of an earlier
 // look and what was told; all says that nothing is under way any more.
 func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all bool) []stage.Account {
-	now := n.engine.Now()
+	now := n.chip.Engine.Now()
 	accounts := n.Accounts(now)
 	open := make([][stage.NumStalls]int64, len(accounts))
 	n.OpenStalls(now, func(index int, begin, end units.Time, why stage.Stall) {
@@ -287,7 +288,7 @@ func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all b
 	for i, a := range accounts {
 		sum := a.Busy + a.Idle + sumOf(a.Stalled[:])
 		if sum != a.Elapsed || a.Idle < 0 || a.Busy < 0 || a.Elapsed < a.Clock.CycleAfter(now) {
-			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.host, a, sum)
+			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.chip.Host, a, sum)
 		}
 		for why, cycles := range a.Stalled[stage.StallNone+1:] {
 			why++
@@ -318,7 +319,7 @@ func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all b
 // checkPCIe checks that every byte on the link has a purpose and a type, and that the
 // link was busy for as long as they take.
 func checkPCIe(t *rapid.T, n *NIC) {
-	now := n.engine.Now()
+	now := n.chip.Engine.Now()
 	accounts := n.Accounts(now)
 	byPurpose := [pcie.NumDirections]units.Bytes{}
 	for i, m := range func() []map[string]units.Bytes { up, down := n.PCIeBytes(); return []map[string]units.Bytes{up, down} }() {
@@ -339,7 +340,7 @@ func checkPCIe(t *rapid.T, n *NIC) {
 			}
 		}
 		a := accounts[len(accounts)-2+int(d)]
-		took := int64(n.cfg.PCIe.Rate.Serialize(all.Bytes))
+		took := int64(n.chip.Config.PCIe.Rate.Serialize(all.Bytes))
 		// Each transfer's time is rounded to a picosecond.
 		if all.Bytes != byPurpose[d] || all.Packets != a.Served || a.Busy < took-int64(a.Served) || a.Busy > took+int64(a.Served) {
 			t.Fatalf("%s: %d bytes by type, %d by purpose, in %d packets of %d; busy for %d ps, and they take %d", a.Stage, all.Bytes, byPurpose[d], all.Packets, a.Served, a.Busy, took)
@@ -380,38 +381,38 @@ func TestLittlesLawByName(t *testing.T) {
 					delete(came, p)
 				}
 			}
-			n.OnSpan(func(s *Span) {
+			n.OnSpan(func(s *chip.Span) {
 				now := b.e.Now()
 				packet := piece{"transmit", s.QPN, uint32(s.PSN), s.Response}
 				switch s.Place {
-				case AtStore, AtWQE:
+				case chip.AtStore, chip.AtWQE:
 					for k := range s.Count {
 						slot := (s.Slot + k) & (s.Ring - 1)
-						if s.Place == AtStore {
+						if s.Place == chip.AtStore {
 							came[piece{"wqe", s.QPN, slot, false}] = s.Begin
 							continue
 						}
 						leaves(piece{"wqe", s.QPN, slot, false}, s.End)
 						came[piece{"requests", s.QPN, slot, false}] = s.End
 					}
-				case AtSendTime:
+				case chip.AtSendTime:
 					waited[h]["wqe"] += int64(s.End - s.Begin)
 					came[piece{"requests", s.QPN, s.Slot, false}] = s.End
-				case AtPacketiser:
+				case chip.AtPacketiser:
 					came[packet] = now
-				case AtWire:
+				case chip.AtWire:
 					leaves(packet, s.Begin)
-				case AtReceive:
+				case chip.AtReceive:
 					waited[h]["receive"] += int64(s.End - s.Begin)
-				case AtRecvFetch:
+				case chip.AtRecvFetch:
 					waited[h]["no receive"] += int64(s.End - s.Begin)
-				case AtCQE:
+				case chip.AtCQE:
 					if !s.Response {
 						p := piece{"requests", s.QPN, s.Slot, false}
 						stays[h][s.QPN] = append(stays[h][s.QPN], stay{came[p], now})
 						leaves(p, now)
 					}
-				case AtCQEWrite: // told as the completion is made; its owner polls at once
+				case chip.AtCQEWrite: // told as the completion is made; its owner polls at once
 					waited[h]["completions"] += int64(s.End - now)
 				}
 			})

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -14,24 +15,24 @@ const resourceBytes = 32
 // contexts looks up queue pairs' contexts: what the NIC has to know of a queue pair for each
 // of its doorbells, and for each packet that it builds or receives.
 type contexts struct {
-	*chip
+	*chip.Chip
 	state *state
 }
 
 func (c *contexts) addr(q *qp) uint64 {
-	return contextTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*pcie.CacheLine
+	return contextTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.Config.State.Context))*pcie.CacheLine
 }
 
 // resources is where what a queue pair keeps for its answers lies, and how much that is.
 func (c *contexts) resources(q *qp) (at uint64, bytes int) {
-	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * pcie.CacheLine
-	return resourceTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
+	bytes = linesOf(c.Config.MaxRdAtomic*resourceBytes) * pcie.CacheLine
+	return resourceTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
 }
 
-func (c *contexts) add(q *qp) { c.state.write(c.addr(q), c.cfg.State.Context) }
+func (c *contexts) add(q *qp) { c.state.write(c.addr(q), c.Config.State.Context) }
 
 func (c *contexts) drop(q *qp) {
-	c.state.erase(c.addr(q), c.cfg.State.Context)
+	c.state.erase(c.addr(q), c.Config.State.Context)
 	if q.answers {
 		c.state.erase(c.resources(q))
 	}
@@ -45,7 +46,7 @@ func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
 		return t, t
 	}
 	at := c.addr(q)
-	ready, free = c.state.need(t, entryContext, at, at, c.cfg.State.Context)
+	ready, free = c.state.need(t, entryContext, at, at, c.Config.State.Context)
 	// Read again though it was under way, a context does not come before it would have.
 	q.contextAt = max(q.contextAt, ready)
 	return max(q.contextAt, t), free

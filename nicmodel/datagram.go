@@ -31,11 +31,6 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	}
 }
 
-// hasGRH reports whether packets have a global route header: over Ethernet the IP
-// header is the route header; packets within an InfiniBand subnet have none (IBA
-// 8.3).
-func (c *chip) hasGRH() bool { return c.cfg.Framing != fabric.InfiniBand }
-
 // Datagram is what a NIC knows of a datagram that it has received.
 type Datagram struct {
 	Src   int32         // the host that sent it
@@ -54,7 +49,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	p := &eff.Place
 	payload := p.Length - rc.GRHBytes
 	from, length := uint32(rc.GRHBytes), payload
-	if m.hasGRH() {
+	if m.HasGRH() {
 		from, length = 0, p.Length
 	}
 	q.delivered.add(units.Bytes(payload), f.size)
@@ -68,14 +63,14 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		m.translation.holdBack(now, q, known)
 	}
 	d := datagramPieces{
-		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.buffer}, skip: int(rc.GRHBytes - from),
+		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.Buffer}, skip: int(rc.GRHBytes - from),
 	}
 	if d.skip > 0 && m.writeGRH != nil {
 		var b []byte
-		d.header.buffer, b = m.frames.payload(rc.GRHBytes)
+		d.header.buffer, b = m.Frames.Payload(rc.GRHBytes)
 		header := (*[rc.GRHBytes]byte)(b)
 		clear(header[:])
-		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.wire})
+		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.Wire})
 	}
 	reached := true
 	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
@@ -88,10 +83,10 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		d.put(r, addr+header, length-header, &d.payload, at+int(header)-d.skip)
 	})
 	if !d.header.end(m.landings) && d.header.buffer != 0 {
-		m.frames.giveBack(d.header.buffer)
+		m.Frames.GiveBack(d.header.buffer)
 	}
 	if d.payload.end(m.landings) {
-		f.buffer = 0
+		f.Buffer = 0
 	}
 	if ok = ok && reached; !ok {
 		q.rc.FailRecv(now, ib.WCLocProtErr, eff)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -12,7 +14,7 @@ import (
 // whether they may be read or written. Time and bytes are PCIe's, translations are the
 // translation's; what is written appears in memory when the host sees it (landings).
 type dma struct {
-	*chip
+	*chip.Chip
 	regions     *memory
 	translation *translation
 	landings    *landings
@@ -41,7 +43,7 @@ func (m *dma) invalidate(q *qp, key uint32) bool {
 
 // gather checks and fetches the payload of a packet. inline says that the payload
 // arrived with the work queue element and needs no further PCIe read.
-func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
+func (m *dma) gather(q *qp, d *rc.Descriptor, f *frames.Frame) (inline, ok bool) {
 	if d.Source == rc.SourceMemory {
 		r := m.regions.remote(q, d.RKey, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
 		if r == nil {
@@ -49,12 +51,12 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		}
 		if r.other != nil {
 			var to []byte
-			f.buffer, to = m.frames.payload(d.Payload)
+			f.Buffer, to = m.Frames.Payload(d.Payload)
 			return false, m.landings.readOther(to, r, d.VA)
 		}
 		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
 			var to []byte
-			f.buffer, to = m.frames.payload(d.Payload)
+			f.Buffer, to = m.Frames.Payload(d.Payload)
 			m.landings.read(to, b)
 		}
 		return false, true
@@ -62,7 +64,7 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 	w := &q.sq[d.Slot]
 	if len(w.inline) > 0 {
 		var to []byte
-		f.buffer, to = m.frames.payload(d.Payload)
+		f.Buffer, to = m.Frames.Payload(d.Payload)
 		copy(to, w.inline[d.Offset:])
 		return true, true
 	}
@@ -72,11 +74,11 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		if b == nil && r.other == nil {
 			return
 		}
-		if f.buffer == 0 {
-			f.buffer, _ = m.frames.payload(d.Payload)
-			clear(m.frames.bytes(f.buffer)[:d.Payload])
+		if f.Buffer == 0 {
+			f.Buffer, _ = m.Frames.Payload(d.Payload)
+			clear(m.Frames.Bytes(f.Buffer)[:d.Payload])
 		}
-		to := m.frames.bytes(f.buffer)[at:d.Payload]
+		to := m.Frames.Bytes(f.Buffer)[at:d.Payload]
 		if b != nil {
 			m.landings.read(to, b)
 		} else if !m.landings.readOther(to[:length], r, addr) {
@@ -125,10 +127,10 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	}
 	visible := m.write(now, known, q, p)
 	if p.Kind == rc.PlaceAtomic {
-		if f.buffer == 0 {
-			f.buffer, _ = m.frames.payload(8)
+		if f.Buffer == 0 {
+			f.Buffer, _ = m.Frames.Payload(8)
 		}
-		binary.LittleEndian.PutUint64(m.frames.bytes(f.buffer), f.desc.Header.Orig)
+		binary.LittleEndian.PutUint64(m.Frames.Bytes(f.Buffer), f.Desc.Header.Orig)
 	} else {
 		q.delivered.add(units.Bytes(p.Length), f.size)
 	}
@@ -136,20 +138,20 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	reached := true
 	ok := m.visit(q, p, func(r *region, addr, length uint64, at int) {
 		if b := r.at(addr, length); len(b) > 0 {
-			m.landings.put(visible, r.key, b, f.buffer, at)
+			m.landings.put(visible, r.key, b, f.Buffer, at)
 			under = true
 		} else if r.other != nil && length > 0 {
 			if !r.reaches(addr, length) {
 				reached = false
 				return
 			}
-			m.landings.putOther(visible, r, addr, length, f.buffer, at)
+			m.landings.putOther(visible, r, addr, length, f.Buffer, at)
 			under = true
 		}
 	})
 	if under {
 		m.landings.own()
-		f.buffer = 0
+		f.Buffer = 0
 	}
 	if ok && reached {
 		return true

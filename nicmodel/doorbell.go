@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -23,7 +24,7 @@ type WR struct {
 // doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (queues.go). A
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	pairs    *queuePairs
 	contexts *contexts
@@ -75,7 +76,7 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	}
 	q := d.pairs.find(num)
 	const doorbellBytes = 8
-	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.cfg.BlueFlameBusy)
+	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.Config.BlueFlameBusy)
 	bytes := doorbellBytes
 	if blue {
 		bytes = q.wqeBytes(q.wqe(q.posted - 1))
@@ -84,11 +85,11 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	}
 	q.fetching++
 	d.elements.queued.Add(now, count)
-	d.store(now, store{doorbellEvent{num, count, q.resets, blue}, bytes, q.posted - uint32(count), now})
+	d.store(now, store{chip.Stores{QPN: num, Count: count, Resets: q.resets, BlueFlame: blue}, bytes, q.posted - uint32(count), now})
 }
 
 // arrived handles a doorbell as it reaches the NIC.
-func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
+func (d *doorbell) arrived(now units.Time, b chip.Stores) {
 	d.stores.onWay--
 	d.serveStore(now, b)
 	if d.stores.head < len(d.stores.waiting) {
@@ -96,25 +97,25 @@ func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 	}
 }
 
-func (d *doorbell) serveStore(now units.Time, b doorbellEvent) {
-	q := d.pairs.find(b.qpn)
-	if q == nil || q.resets != b.resets {
-		d.elements.queued.Add(now, -b.count)
+func (d *doorbell) serveStore(now units.Time, b chip.Stores) {
+	q := d.pairs.find(b.QPN)
+	if q == nil || q.resets != b.Resets {
+		d.elements.queued.Add(now, -b.Count)
 		return
 	}
-	t := d.Serve(now, now, stage.StallNone, d.cfg.DoorbellCycles)
+	t := d.Serve(now, now, stage.StallNone, d.Config.DoorbellCycles)
 	context, _ := d.contexts.lookUp(now, q)
-	if d.spans.report != nil {
-		d.spans.request(q, AtDoorbell, d.Began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
+	if d.Spans.Report != nil {
+		d.Spans.Request(q.num, len(q.sq), chip.AtDoorbell, d.Began(d.Config.DoorbellCycles), t, q.doorbelled, b.Count)
 	}
-	q.doorbelled += uint32(b.count)
-	if b.blueFlame {
-		done := d.elements.Serve(t, context, stage.StallContext, d.cfg.WQECycles)
-		if d.spans.report != nil {
-			d.spans.request(q, AtWQE, d.elements.Began(d.cfg.WQECycles), done, q.fetchIssued, 1)
+	q.doorbelled += uint32(b.Count)
+	if b.BlueFlame {
+		done := d.elements.Serve(t, context, stage.StallContext, d.Config.WQECycles)
+		if d.Spans.Report != nil {
+			d.Spans.Request(q.num, len(q.sq), chip.AtWQE, d.elements.Began(d.Config.WQECycles), done, q.fetchIssued, 1)
 		}
 		q.fetchIssued++
-		d.schedule(done, evElements, elementsEvent{b.qpn, 1, b.resets, false}.pack())
+		d.Schedule(done, chip.EvElements, chip.Elements{QPN: b.QPN, Count: 1, Resets: b.Resets, Fetched: false}.Pack())
 		return
 	}
 	q.fetching--

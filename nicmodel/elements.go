@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -73,7 +74,7 @@ const elementBits = 13
 // element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
 // (StallPCIe) and for the context that says where they lie (StallContext).
 type elements struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	pairs     *queuePairs
 	transport *transport
@@ -152,7 +153,7 @@ func (e *elements) drop(q *qp, count uint32) {
 // admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
 // as many outstanding: where the answer goes is known there before it can come.
 func (e *elements) admit(now units.Time, q *qp) {
-	if e.cfg.State.Elements == 0 {
+	if e.Config.State.Elements == 0 {
 		return
 	}
 	for q.admitted != q.handed {
@@ -192,21 +193,21 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
 		}
-		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, pcie.ForWQE)
+		arrived := e.Link.Read(now, q.wqeAddr(q.fetchIssued), bytes, pcie.ForWQE)
 		if context > now {
-			arrived = max(arrived, context+e.pcie.Alone(bytes))
+			arrived = max(arrived, context+e.Link.Alone(bytes))
 		}
 		if context > t {
 			e.Await(t, context, stage.StallContext)
 		}
-		done := e.Serve(t, arrived, stage.StallPCIe, int64(part)*e.cfg.WQECycles)
-		if e.spans.report != nil {
-			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
-			e.spans.request(q, AtWQE, e.Began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
+		done := e.Serve(t, arrived, stage.StallPCIe, int64(part)*e.Config.WQECycles)
+		if e.Spans.Report != nil {
+			e.Spans.Request(q.num, len(q.sq), chip.AtFetch, now, arrived, q.fetchIssued, part)
+			e.Spans.Request(q.num, len(q.sq), chip.AtWQE, e.Began(int64(part)*e.Config.WQECycles), done, q.fetchIssued, part)
 		}
 		q.fetchIssued += uint32(part)
 		q.fetching++
-		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
+		e.Schedule(done, chip.EvElements, chip.Elements{QPN: q.num, Count: part, Resets: q.resets, Fetched: true}.Pack())
 	}
 }
 
@@ -221,8 +222,8 @@ func (e *elements) next(q *qp) int {
 		}
 		part = min(part, room)
 	}
-	if e.cfg.WQEFetch > 0 {
-		part = min(part, e.cfg.WQEFetch)
+	if e.Config.WQEFetch > 0 {
+		part = min(part, e.Config.WQEFetch)
 	}
 	return part
 }
@@ -230,15 +231,15 @@ func (e *elements) next(q *qp) int {
 // ahead is how many elements of a queue may be on the chip before they are started; 0 is no limit. If not all
 // fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
 func (e *elements) ahead() int {
-	if !e.state.full() || e.cfg.WQEPrefetch == 0 {
-		return e.cfg.WQEPrefetch
+	if !e.state.full() || e.Config.WQEPrefetch == 0 {
+		return e.Config.WQEPrefetch
 	}
 	queues := 0
 	for _, p := range e.state.ports {
 		queues += p.live
 	}
-	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*pcie.CacheLine
-	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
+	left := int(e.Config.State.Bytes) - queues*linesOf(e.Config.State.Context)*pcie.CacheLine
+	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -251,22 +252,22 @@ func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
 }
 
 // arrived hands work queue elements that are in the NIC to the transport.
-func (e *elements) arrived(now units.Time, b elementsEvent) {
-	q := e.pairs.find(b.qpn)
-	if q == nil || q.rc == nil || q.resets != b.resets {
-		e.queued.Add(now, -b.count)
+func (e *elements) arrived(now units.Time, b chip.Elements) {
+	q := e.pairs.find(b.QPN)
+	if q == nil || q.rc == nil || q.resets != b.Resets {
+		e.queued.Add(now, -b.Count)
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
-	if b.fetched {
-		q.fetched += uint32(b.count)
+	if b.Fetched {
+		q.fetched += uint32(b.Count)
 	}
-	if e.spans.report != nil {
-		for i := range b.count {
+	if e.Spans.Report != nil {
+		for i := range b.Count {
 			q.wqe(q.handed + uint32(q.waiting+i)).inNIC = now
 		}
 	}
-	e.noteWait(now, q, b.count)
+	e.noteWait(now, q, b.Count)
 	e.hand(now, q)
 }
 
@@ -281,14 +282,14 @@ func (e *elements) hand(now units.Time, q *qp) {
 	count, next := e.due(now, q)
 	if next != units.Never && next != q.waitWake {
 		q.waitWake = next
-		e.schedule(next, evSendTime, uint64(q.num))
+		e.Schedule(next, chip.EvSendTime, uint64(q.num))
 	}
 	e.noteWait(now, q, -count)
 	e.queued.Add(now, -count)
 	e.transport.countRequests(now, q, count)
 	for range count {
-		if from := q.wqe(q.handed).inNIC; e.spans.report != nil && from < now {
-			e.spans.request(q, AtSendTime, from, now, q.handed, 1)
+		if from := q.wqe(q.handed).inNIC; e.Spans.Report != nil && from < now {
+			e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, from, now, q.handed, 1)
 		}
 		q.wqe(q.handed).started, q.wqe(q.handed).awaited = false, false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -64,7 +65,7 @@ func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 	} else {
 		v.requested = armedAny
 	}
-	cs.schedule(cs.pcie.Store(now, armBytes, pcie.ForEvent), evArm, uint64(num))
+	cs.Schedule(cs.Link.Store(now, armBytes, pcie.ForEvent), chip.EvArm, uint64(num))
 }
 
 // armed takes an arming that has reached the NIC.
@@ -100,13 +101,13 @@ func (cs *completions) interrupt(at units.Time, num uint32) {
 	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
 	done, at := cs.make(at)
-	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, pcie.ForEvent)
+	cs.Link.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, pcie.ForEvent)
 	cs.eqes++
 	// The address to which interrupts are written is not translated as memory is: it
 	// counts as the event queue's page, which is always translated.
-	sent, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, pcie.ForEvent)
+	sent, there := cs.Link.Write(at, cs.eqAddr, msixBytes, pcie.ForEvent)
 	there = cs.sent(sent, there, done)
-	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
+	cs.Schedule(there+cs.Config.Interrupt.Latency, chip.EvInterrupt, uint64(num))
 }
 
 // interrupted handles an interrupt that has got to the host.
@@ -148,7 +149,7 @@ func (cs *completions) countArmed(at units.Time, num uint32, count int, solicite
 		cs.interrupt(at, num)
 	case v.period > 0 && v.until == units.Never:
 		v.until = at + v.period
-		cs.schedule(v.until, evModeration, uint64(num))
+		cs.Schedule(v.until, chip.EvModeration, uint64(num))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
@@ -35,11 +36,11 @@ func newEventBed(t testing.TB, change func(*config.Config)) *eventBed {
 	}
 	b.cq = cq
 	b.nic.OnEvent(cq, func(now units.Time) { b.events = append(b.events, now) })
-	b.nic.OnSpan(func(s *Span) {
+	b.nic.OnSpan(func(s *chip.Span) {
 		switch s.Place {
-		case AtCQE:
+		case chip.AtCQE:
 			b.written = append(b.written, s.End)
-		case AtCQEWrite:
+		case chip.AtCQEWrite:
 			b.visible = append(b.visible, s.End)
 		}
 	})

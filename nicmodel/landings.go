@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -12,7 +13,7 @@ import (
 // host does not see yet. They come down in the order of the calls, as posted writes
 // do (PCIe 2.4.1). A phantom has none.
 type landings struct {
-	*chip
+	*chip.Chip
 	regions *memory
 
 	ring   []landing // of a power of two
@@ -59,7 +60,7 @@ func (l *landings) added(at units.Time) {
 	l.to++
 	if l.wakeAt == units.Never {
 		l.wakeAt = at
-		l.schedule(l.wakeAt, evLand, 0)
+		l.Schedule(l.wakeAt, chip.EvLand, 0)
 	}
 }
 
@@ -77,7 +78,7 @@ func (l *landings) wake(now units.Time) {
 	l.bringDown(now)
 	if l.from != l.to {
 		l.wakeAt = l.ring[l.from&uint32(len(l.ring)-1)].at
-		l.schedule(l.wakeAt, evLand, 0)
+		l.Schedule(l.wakeAt, chip.EvLand, 0)
 	}
 }
 
@@ -91,12 +92,12 @@ func (l *landings) bringDown(now units.Time) {
 func (l *landings) bringDownOldest() {
 	d := &l.ring[l.from&uint32(len(l.ring)-1)]
 	if d.dst != nil {
-		l.frames.fill(d, d.dst, 0)
+		l.fill(d, d.dst, 0)
 	} else {
 		l.writeOther(d)
 	}
 	if d.last && d.buffer != 0 {
-		l.frames.giveBack(d.buffer)
+		l.Frames.GiveBack(d.buffer)
 	}
 	d.dst = nil
 	l.from++
@@ -116,12 +117,12 @@ func (l *landings) settle(key uint32) {
 }
 
 // fill copies the data of a landing to b, which begins at so many bytes of it.
-func (s *Frames) fill(d *landing, b []byte, from int) {
+func (l *landings) fill(d *landing, b []byte, from int) {
 	if d.buffer == 0 {
 		clear(b) // a phantom's content reads as zero
 		return
 	}
-	copy(b, s.bytes(d.buffer)[int(d.offset)+from:])
+	copy(b, l.Frames.Bytes(d.buffer)[int(d.offset)+from:])
 }
 
 // read reads a piece of memory as the NIC does: its reads push its writes before them
@@ -139,7 +140,7 @@ func (l *landings) read(to, b []byte) {
 		after := cap(b) - cap(d.dst) // of b's first byte comes d's
 		begin, end := max(after, 0), min(after+len(d.dst), len(b))
 		if begin < end {
-			l.frames.fill(d, to[begin:end], begin-after)
+			l.fill(d, to[begin:end], begin-after)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (l *landings) writeOther(d *landing) {
 	r := l.regions.region(d.key)
 	to := r.elsewhere(d.addr)
 	if d.buffer != 0 {
-		_ = r.other.WriteMemory(l.frames.bytes(d.buffer)[d.offset:][:d.length], to) // refused is lost: see RegMemory
+		_ = r.other.WriteMemory(l.Frames.Bytes(d.buffer)[d.offset:][:d.length], to) // refused is lost: see RegMemory
 		return
 	}
 	for done := uint32(0); done < d.length; {
@@ -181,7 +182,7 @@ func (l *landings) readOther(to []byte, r *region, addr uint64) bool {
 		at := other.elsewhere(d.addr)
 		begin, end := max(at, from), min(at+uint64(d.length), from+uint64(len(to)))
 		if begin < end {
-			l.frames.fill(d, to[begin-from:end-from], int(begin-at))
+			l.fill(d, to[begin-from:end-from], int(begin-at))
 		}
 	}
 	return true
@@ -196,11 +197,11 @@ func (l *landings) change(at units.Time, r *region, a *rc.Atomic) (orig uint64, 
 		return 0, true // a phantom
 	}
 	// The new word's room is that of what it was, first.
-	buffer, word := l.frames.payload(8)
+	buffer, word := l.Frames.Payload(8)
 	if b != nil {
 		l.read(word, b)
 	} else if !l.readOther(word, r, a.VA) {
-		l.frames.giveBack(buffer)
+		l.Frames.GiveBack(buffer)
 		return 0, false
 	}
 	orig = binary.LittleEndian.Uint64(word)

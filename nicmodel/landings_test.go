@@ -60,13 +60,13 @@ func TestPhantomsHaveNothingUnderWay(t *testing.T) {
 func TestTheNICSeesItsOwnWrites(t *testing.T) {
 	b, x, y := joined(t)
 	// On a host this slow to show data, a READ comes long before they are there.
-	slow := y.nic.cfg.PCIe
+	slow := y.nic.chip.Config.PCIe
 	slow.WriteLatency = units.Millisecond / 10
 	link, err := pcie.New(slow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	*y.nic.pcie = *link
+	*y.nic.chip.Link = *link
 	local, remote, back := pattern(3000, 1), make([]byte, 3000), make([]byte, 3000)
 	lr, rr, br := x.region(t, local), y.region(t, remote), x.region(t, back)
 	again := y.region(t, remote[1000:]) // the same memory by another key

@@ -2,7 +2,9 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -21,11 +23,11 @@ func FirstPacket(c *config.Config, payload int, mtu units.Bytes, line units.Rate
 		return 0, 0, err
 	}
 	chosen, sent := units.Never, units.Never
-	x.nic.OnSpan(func(s *Span) {
+	x.nic.OnSpan(func(s *chip.Span) {
 		switch s.Place {
-		case AtScheduler:
+		case chip.AtScheduler:
 			chosen = min(chosen, s.Begin)
-		case AtWire:
+		case chip.AtWire:
 			sent = min(sent, s.Begin)
 		}
 	})
@@ -55,14 +57,14 @@ func idlePair(c *config.Config, e *des.Engine, payload int, mtu units.Bytes, lin
 	var two fabric.Topology
 	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})
 	network := fabric.Default()
-	network.MaxFrame = max(network.MaxFrame, FrameBytes(ib.WriteOnly, int(mtu)))
+	network.MaxFrame = max(network.MaxFrame, frames.FrameBytes(ib.WriteOnly, int(mtu)))
 	net, err := fabric.New(e, &two, network, 1)
 	if err != nil {
 		return x, y, err
 	}
-	frames := NewFrames(net)
+	slab := frames.New(net)
 	for host, end := range []*idleEnd{&x, &y} {
-		if end.nic, err = New(e, net, frames, host, line, *c); err != nil {
+		if end.nic, err = New(e, net, slab, host, line, *c); err != nil {
 			return x, y, err
 		}
 		if err := end.create(max(payload, 1)); err != nil {
@@ -92,7 +94,7 @@ func (x *idleEnd) create(length int) error {
 // connect takes the end's queue pair to RTS.
 func (x *idleEnd) connect(to *idleEnd, mtu units.Bytes) error {
 	x.nic.Init(x.qpn)
-	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
+	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.chip.Host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
 	if err != nil {
 		return err
 	}

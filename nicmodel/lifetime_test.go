@@ -129,11 +129,11 @@ func TestDroppedPacketsLoseNoBuffers(t *testing.T) {
 	// The fabric drops a packet by freeing it; it knows of no payload.
 	n := x.nic
 	for range 100 {
-		h, f := n.alloc()
-		f.buffer, _ = n.frames.payload(1024)
+		h, f := n.chip.Alloc()
+		f.Buffer, _ = n.chip.Frames.Payload(1024)
 		b.net.Free(h)
 	}
-	if k := len(n.frames.buffers); k > 2 {
+	if k, _, _ := n.chip.Frames.Payloads(); k > 2 {
 		t.Errorf("%d buffers for frames freed by the fabric", k)
 	}
 }

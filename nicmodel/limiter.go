@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
@@ -51,13 +52,13 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l config.RateLimit) error {
 	if l.Rate == 0 {
 		s.unlimit(q)
 	} else {
-		l = s.cfg.Limiter.Round(l)
-		if err := s.cfg.Limiter.Holds(l); err != nil {
+		l = s.Config.Limiter.Round(l)
+		if err := s.Config.Limiter.Holds(l); err != nil {
 			return err
 		}
-		entry, ok := s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry)
+		entry, ok := s.rates.take(l, s.Config.Limiter.Rates, q.limit.entry)
 		if !ok {
-			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.cfg.Limiter.Rates)
+			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.Config.Limiter.Rates)
 		}
 		s.rates.release(q.limit.entry)
 		q.limit.change(entry, l)
@@ -133,7 +134,7 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 		}
 	}
 	at := l.next
-	if tick := s.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
+	if tick := s.Config.Limiter.Tick; tick > 0 && at < units.Never-tick {
 		at = (at + tick - 1) / tick * tick
 	}
 	if at <= now {
@@ -142,7 +143,7 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	}
 	if at != l.wake {
 		if l.wake = at; at != units.Never {
-			s.schedule(at, evLimit, uint64(q.num))
+			s.Schedule(at, chip.EvLimit, uint64(q.num))
 		}
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -20,8 +21,8 @@ type departed struct {
 // departs notes what one end sends, for messages of a packet each.
 func (b *bed) departs(x end, size units.Bytes) *departed {
 	d := &departed{}
-	x.nic.OnSpan(func(s *Span) {
-		if s.Place == AtScheduler && s.QPN == x.qpn {
+	x.nic.OnSpan(func(s *chip.Span) {
+		if s.Place == chip.AtScheduler && s.QPN == x.qpn {
 			d.at = append(d.at, b.e.Now())
 			d.bytes = append(d.bytes, size)
 		}

@@ -4,7 +4,9 @@ import (
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -17,7 +19,7 @@ import (
 // and checks at the line rate (package fabric). It stalls for the frame before
 // (StallWire) and for a pause (StallPause).
 type mac struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	pairs      *queuePairs
 	scheduler  *scheduler
@@ -26,7 +28,7 @@ type mac struct {
 
 	// Frames on their way to the wire: acknowledgements and what else has no payload
 	// and does not wait, READ responses, requests.
-	control, responses, requests [fabric.MaxPriorities]fifo
+	control, responses, requests [fabric.MaxPriorities]frames.FIFO
 	controls                     [fabric.MaxPriorities]int // frames in control
 	responseRoom, requestRoom    [classRooms]txRoom        // by class, the first where there are none
 	classes                      *shares                   // of the wire, or nil
@@ -64,7 +66,7 @@ func (m *mac) open(c *config.Config) {
 	}
 }
 
-func roomOf(f *frame) int { return config.SlotBytes + f.desc.Payload }
+func roomOf(f *frames.Frame) int { return config.SlotBytes + f.Desc.Payload }
 
 // takes reports whether there is room for a longest packet: how long the next one is, is
 // known when it has been chosen.
@@ -79,38 +81,38 @@ func (m *mac) wake(now, ready units.Time) {
 	at := max(now, ready, m.wireFree)
 	if at < m.wakeAt {
 		m.wakeAt = at
-		m.schedule(at, evWire, 0)
+		m.Schedule(at, chip.EvWire, 0)
 	}
 }
 
 // lineUp queues a packet of a request or of a READ's response, or an answer that takes
 // the same path, for the wire.
-func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
+func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frames.Frame, response bool) {
 	m.queued.Add(now, 1)
-	f.room = q.class
+	f.Room = q.class
 	if response {
 		q.responding++
-		m.responseRoom[f.room].used += roomOf(f)
+		m.responseRoom[f.Room].used += roomOf(f)
 		m.push(now, &m.responses, h, f)
 	} else {
-		m.requestRoom[f.room].used += roomOf(f)
+		m.requestRoom[f.Room].used += roomOf(f)
 		m.push(now, &m.requests, h, f)
 	}
 }
 
 // lineUpControl puts an acknowledgement or a notification before the wire.
-func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
-	m.controls[f.wire.Priority]++
+func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frames.Frame) {
+	m.controls[f.Wire.Priority]++
 	m.push(now, &m.control, h, f)
 }
 
 // push puts a frame behind those of its kind and priority.
-func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]fifo, h fabric.Handle, f *frame) {
-	priority := f.wire.Priority
+func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]frames.FIFO, h fabric.Handle, f *frames.Frame) {
+	priority := f.Wire.Priority
 	m.backlogged |= 1 << priority
 	m.lined++
-	kind[priority].push(m.frames, h)
-	m.wake(now, f.ready)
+	kind[priority].Push(m.Frames, h)
+	m.wake(now, f.Ready)
 }
 
 // send puts the next frame on the wire: of the highest priority that may send and has
@@ -147,7 +149,7 @@ func (m *mac) sendOfClasses(now units.Time) {
 	var classes uint64
 	for left := m.backlogged &^ m.paused; left != 0; left &= left - 1 {
 		priority := bits.TrailingZeros8(left)
-		class := m.cfg.Egress.Class(uint8(priority))
+		class := m.Config.Egress.Class(uint8(priority))
 		of[class] |= 1 << priority
 		classes |= 1 << class
 	}
@@ -158,7 +160,7 @@ func (m *mac) sendOfClasses(now units.Time) {
 			left &^= 1 << priority
 			ready, sent := m.sendOf(now, priority)
 			if sent {
-				m.classes.served(class, int(m.line.BytesIn(m.wireFree-now)))
+				m.classes.served(class, int(m.Line.BytesIn(m.wireFree-now)))
 				return
 			}
 			next = min(next, ready)
@@ -179,15 +181,15 @@ func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool)
 		first, second = second, first
 	}
 	ready = units.Never
-	for i, from := range [...]*fifo{&m.control[priority], first, second} {
-		for from.head != 0 {
-			h := from.head
-			f := m.frames.at(h)
-			if f.ready > now {
-				ready = min(ready, f.ready)
+	for i, from := range [...]*frames.FIFO{&m.control[priority], first, second} {
+		for from.Head != 0 {
+			h := from.Head
+			f := m.Frames.At(h)
+			if f.Ready > now {
+				ready = min(ready, f.Ready)
 				break
 			}
-			from.pop(m.frames)
+			from.Pop(m.Frames)
 			m.lined--
 			if !m.transmit(now, h, f, from) {
 				continue
@@ -206,48 +208,48 @@ func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool)
 
 // transmit puts one frame on the wire, unless its queue pair has gone back since
 // it was built.
-func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
-	p := &f.wire
-	q := m.pairs.find(f.srcQPN)
+func (m *mac) transmit(now units.Time, h fabric.Handle, f *frames.Frame, from *frames.FIFO) bool {
+	p := &f.Wire
+	q := m.pairs.find(f.SrcQPN)
 	switch from {
 	case &m.requests[p.Priority]:
-		m.requestRoom[f.room].used -= roomOf(f)
+		m.requestRoom[f.Room].used -= roomOf(f)
 		m.queued.Add(now, -1)
 	case &m.control[p.Priority]:
 		m.controls[p.Priority]--
 	case &m.responses[p.Priority]:
-		m.responseRoom[f.room].used -= roomOf(f)
+		m.responseRoom[f.Room].used -= roomOf(f)
 		m.queued.Add(now, -1)
-		if q != nil && q.resets == f.resets {
+		if q != nil && q.resets == f.Resets {
 			q.responding--
 		}
 	}
-	if q == nil || q.rc == nil || q.resets != f.resets || f.desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.desc) {
+	if q == nil || q.rc == nil || q.resets != f.Resets || f.Desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.Desc) {
 		m.stale++
-		m.release(h)
+		m.Release(h)
 		return false
 	}
-	f.sentAt = now
-	if q.pull != nil && f.desc.Header.Opcode == ib.ReadRequest {
-		q.pull.Requested(now, &f.desc)
-		q.pull.size = units.Bytes(f.desc.Expect)
+	f.SentAt = now
+	if q.pull != nil && f.Desc.Header.Opcode == ib.ReadRequest {
+		q.pull.Requested(now, &f.Desc)
+		q.pull.size = units.Bytes(f.Desc.Expect)
 	}
 	if q.departures != nil && from == &m.requests[p.Priority] {
-		q.departures[f.desc.Slot].leaves(m.cfg.Counter.Read(now), &f.desc)
+		q.departures[f.Desc.Slot].leaves(m.Config.Counter.Read(now), &f.Desc)
 	}
 	if m.capture != nil {
 		m.capture(now, h)
 	}
 	m.packets++
-	m.payload += units.Bytes(f.desc.Payload)
-	ready, why := f.ready, stage.StallWire
+	m.payload += units.Bytes(f.Desc.Payload)
+	ready, why := f.Ready, stage.StallWire
 	if m.resumed[p.Priority] > ready {
 		why = stage.StallPause
 	}
-	m.wireFree = m.lane.Transmit(now, m.host, h, p)
+	m.wireFree = m.Lane.Transmit(now, m.Host, h, p)
 	m.Serve(ready, now, why, int64(m.wireFree-now))
-	if m.spans.report != nil {
-		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))
+	if m.Spans.Report != nil {
+		m.Spans.Packet(f, chip.AtWire, now, m.wireFree, int32(m.Host))
 	}
 	// What waits looks at the wire again when it is free; what comes meanwhile does so by
 	// itself.
@@ -255,7 +257,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 		m.wake(now, m.wireFree)
 	}
 	if q.cfg.Type != ib.RC {
-		m.transport.leftUnreliably(now, q, &f.desc)
+		m.transport.leftUnreliably(now, q, &f.Desc)
 	}
 	m.refill(now)
 	return true

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"slices"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -23,7 +24,7 @@ func (n *NIC) accounted() []stage.Accounted {
 	if p := n.offload.processors; p != nil {
 		all = append(all, p)
 	}
-	return append(all, n.pcie.Directions()...)
+	return append(all, n.chip.Link.Directions()...)
 }
 
 // Accounts reports where each stage's cycles went until now. Processing units have
@@ -58,7 +59,7 @@ func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why stage.Stall)) 
 
 // has reports whether a part is one of those that ports share, and the NIC's.
 func (n *NIC) has(a stage.Accounted) bool {
-	return a == stage.Accounted(n.receiver.units) || slices.Contains(n.pcie.Directions(), a)
+	return a == stage.Accounted(n.receiver.units) || slices.Contains(n.chip.Link.Directions(), a)
 }
 
 // OpenStalls calls f as OnWork does with the stalls that are not over now.
@@ -81,13 +82,13 @@ func (n *NIC) OpenStalls(now units.Time, f func(stage int, begin, end units.Time
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []stage.Wait {
 	all := n.scheduler.holdWaits(now)
-	if n.cfg.SendTime.Tick > 0 {
+	if n.chip.Config.SendTime.Tick > 0 {
 		all = append(all, stage.Wait{Where: "wqe", For: "their send time", Total: n.elements.waitedFor(now)})
 	}
 	if u := n.receiver.units; u != nil {
 		all = append(all, stage.Wait{Where: "units", For: "a unit", Total: u.waits.Units, Taken: true}, stage.Wait{Where: "units", For: "the packet before of the queue pair", Total: u.waits.Queue})
 	}
-	if n.cfg.Receives.Prefetch > 0 {
+	if n.chip.Config.Receives.Prefetch > 0 {
 		all = append(all, stage.Wait{Where: "receives", For: "a receive over PCIe", Total: n.receives.waited})
 	}
 	if n.atomics.InFlight > 0 {
@@ -96,24 +97,24 @@ func (n *NIC) Waits(now units.Time) []stage.Wait {
 	if p := n.offload.processors; p != nil {
 		all = append(all, stage.Wait{Where: "processors", For: "a processor", Total: p.waited})
 	}
-	if n.cfg.State.Bytes > 0 {
+	if n.chip.Config.State.Bytes > 0 {
 		for i, u := range n.state.uses {
 			all = append(all, stage.Wait{Where: entryKinds[i].name, For: "an entry in host memory", Total: u.waited})
 		}
 	}
-	return append(all, n.pcie.Waits()...)
+	return append(all, n.chip.Link.Waits()...)
 }
 
 // Caches reports the use until now of the caches that the NIC has. The memory on the
 // chip is not looked up, and so counts nothing, as long as all that there is fits.
 func (n *NIC) Caches() []stage.CacheUse {
 	var all []stage.CacheUse
-	if n.cfg.State.Bytes > 0 {
+	if n.chip.Config.State.Bytes > 0 {
 		for i, u := range n.state.uses {
 			all = append(all, stage.CacheUse{Cache: entryKinds[i].name, Hits: u.hits, Misses: u.misses})
 		}
 	}
-	return append(all, n.pcie.Caches()...)
+	return append(all, n.chip.Link.Caches()...)
 }
 
 // namedGauge is a queue of the NIC.
@@ -165,17 +166,22 @@ func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 // PCIeBytes reports the bytes that crossed the link to the host and from it, by
 // purpose.
 func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
-	return n.pcie.Crossed(pcie.Upstream), n.pcie.Crossed(pcie.Downstream)
+	return n.chip.Link.Crossed(pcie.Upstream), n.chip.Link.Crossed(pcie.Downstream)
 }
 
 // RegisterRequest is a processor's read of a register at begin: it returns when
 // that reaches the NIC. The call's time is now, no later than begin.
 func (n *NIC) RegisterRequest(now, begin units.Time) units.Time {
-	return n.pcie.RequestRegister(now, begin)
+	return n.chip.Link.RequestRegister(now, begin)
 }
 
 // RegisterAnswer returns when the processor has the register's value that the NIC reads
 // at begin. The call's time is now, no later than begin.
 func (n *NIC) RegisterAnswer(now, begin units.Time) units.Time {
-	return n.pcie.AnswerRegister(now, begin)
+	return n.chip.Link.AnswerRegister(now, begin)
 }
+
+// OnSpan calls f with every span as soon as its end is known, which may lie in the
+// future; nil ends the calls. The span is valid during the call. f must not change
+// the NIC.
+func (n *NIC) OnSpan(f func(*chip.Span)) { n.chip.Spans.Report = f }

@@ -1,12 +1,14 @@
 package nicmodel
 
-//go:generate go run ./internal/presettable
-
 import (
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -162,3 +164,48 @@ func Presets() []string { return config.Presets() }
 
 // RegisterPreset makes a NIC known by name.
 func RegisterPreset(name string, c Config) { config.RegisterPreset(name, c) }
+
+// Packets in flight.
+type (
+	// Frames is what the NICs of one network, but not the fabric, know of the packets in flight.
+	Frames = frames.Slab
+	// Place is where in a NIC a span of an operation's life was spent.
+	Place = chip.Place
+	// Span is what a piece of work spent in a place.
+	Span = chip.Span
+)
+
+// NewFrames returns the slab of a network.
+func NewFrames(net *fabric.Network) *Frames { return frames.New(net) }
+
+// CNPBytes is the size of a congestion notification packet from MAC header to FCS.
+const CNPBytes = frames.CNPBytes
+
+// FrameBytes returns the size of a packet from MAC header to FCS without telemetry.
+func FrameBytes(op ib.Opcode, payload int) units.Bytes { return frames.FrameBytes(op, payload) }
+
+// Places, in the order in which an operation comes to them.
+const (
+	AtStore      = chip.AtStore
+	AtDoorbell   = chip.AtDoorbell
+	AtFetch      = chip.AtFetch
+	AtWQE        = chip.AtWQE
+	AtSendTime   = chip.AtSendTime
+	AtScheduler  = chip.AtScheduler
+	AtPayload    = chip.AtPayload
+	AtPacketiser = chip.AtPacketiser
+	AtWire       = chip.AtWire
+	AtReceive    = chip.AtReceive
+	AtRecvFetch  = chip.AtRecvFetch
+	AtCQE        = chip.AtCQE
+	AtCQEWrite   = chip.AtCQEWrite
+)
+
+// Places lists them all.
+func Places() []Place { return chip.Places() }
+
+// Alarms of a NIC's host that what drives it has: see NIC.OnAlarm.
+const (
+	AlarmHost   = chip.AlarmHost
+	AlarmThread = chip.AlarmThread
+)

@@ -6,7 +6,9 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
@@ -15,31 +17,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// chip is what the stages of a NIC have in common: where it is, what it is made of, and
-// the link to the host.
-type chip struct {
-	engine *des.Engine
-	net    *fabric.Network
-	frames *Frames
-	pcie   *pcie.Link
-	id     des.NodeID
-	src    des.Source
-	host   int
-	line   units.Rate
-	cfg    config.Config
-	spans  tracer
-
-	lane    *fabric.Lane // that the host runs on
-	called  units.Time   // of what the lane called the NIC for last
-	other   *NIC         // port of the same device, or nil
-	divided bool         // the network is; all below is for that
-	events  agenda
-	alarmAt units.Time // of the first of them that the host's alarm is set for, or Never
-
-	tables uint64 // where its tables begin, of those of all ports
-	first  *NIC   // whose PCIe, memory on the chip and processing units this one shares, or nil
-}
-
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
 // engine, or in a divided network to the lane that runs its host. Everything a host does
 // with it happens at its Now.
@@ -47,12 +24,14 @@ type chip struct {
 // It is stages and what they share, each with its own state and the few others that it
 // hands work to or asks; New wires them up.
 type NIC struct {
-	chip
+	chip       chip.Chip
 	pairs      queuePairs
 	pds        uint32
 	stampSends bool
 	closing    []closing
 	onAlarm    [2]func(now units.Time)
+	other      *NIC // port of the same device, or nil
+	first      *NIC // whose PCIe, memory on the chip and processing units this one shares, or nil
 
 	// The way of requests.
 	doorbell   doorbell
@@ -93,26 +72,26 @@ type Stats struct {
 }
 
 // New puts a NIC at a host's port. line is the rate of that port.
-func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg config.Config) (*NIC, error) {
-	return newNIC(e, net, frames, host, line, cfg, nil)
+func New(e *des.Engine, net *fabric.Network, slab *frames.Slab, host int, line units.Rate, cfg config.Config) (*NIC, error) {
+	return newNIC(e, net, slab, host, line, cfg, nil)
 }
 
 // NewPort puts another port of a NIC at a host's port: PCIe with the host's memory behind it, the memory on the
 // chip and the processing units are the first port's, and all else is its own. Both are of one host, though the network has two.
 // A divided network runs the two hosts together (fabric.Division.Join); host is above the first's.
 func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
-	n, err := newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
+	n, err := newNIC(first.chip.Engine, first.chip.Net, first.chip.Frames, host, line, first.chip.Config, first)
 	if err != nil {
 		return nil, err
 	}
 	n.other, first.other = first, n
-	if d := first.net.Division(); d != nil {
-		d.Join(first.host, host)
+	if d := first.chip.Net.Division(); d != nil {
+		d.Join(first.chip.Host, host)
 	}
 	return n, nil
 }
 
-func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg config.Config, first *NIC) (*NIC, error) {
+func newNIC(e *des.Engine, net *fabric.Network, slab *frames.Slab, host int, line units.Rate, cfg config.Config, first *NIC) (*NIC, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -126,16 +105,15 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 	}
 	var link *pcie.Link
 	if first != nil {
-		link = first.pcie
+		link = first.chip.Link
 	} else if link, err = pcie.New(cfg.PCIe); err != nil {
 		return nil, err
 	}
-	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link, first: first}}
-	n.lane, n.divided, n.alarmAt = net.Lane(0), net.Division() != nil, units.Never
-	n.pairs.keep, n.events = n.divided, newAgenda()
+	n := &NIC{chip: chip.New(e, net, slab, host, line, cfg, link), first: first}
+	n.pairs.keep = n.chip.Divided
 	n.wire(limiter)
-	n.scheduler.arbiter = newArbiter(&n.cfg, pacing)
-	n.id = e.AddHandler(n)
+	n.scheduler.arbiter = newArbiter(&n.chip.Config, pacing)
+	n.chip.HandledBy(n)
 	net.Attach(host, n)
 	return n, nil
 }
@@ -143,71 +121,71 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 // wire gives each stage what it needs of the others.
 func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
-	on.spans = tracer{pairs: &n.pairs, host: n.host}
-	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.cfg.CoreClock} }
+	on.Spans.Peer = n.pairs.peerHost
+	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.chip.Config.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
-		pool, n.state = newUnits(n.cfg.Units, n.cfg.CoreClock), newState(on)
+		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), newState(on)
 	} else {
 		pool, n.state = n.first.scheduler.units, n.first.state
 		n.regions.next, n.regions.rings, n.regions.tables = firstAddress+portAddresses, portTables, portTables
-		n.tables = portTables
+		n.chip.Tables = portTables
 	}
 	n.state.ports = append(n.state.ports, &n.pairs)
 	n.state.awaited.ports = n.state.ports
 	n.contexts = contexts{on, n.state}
-	n.translation = translation{chip: on, regions: &n.regions, state: n.state}
-	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
-	n.dma = dma{chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
+	n.translation = translation{Chip: on, regions: &n.regions, state: n.state}
+	n.landings = landings{Chip: on, regions: &n.regions, wakeAt: units.Never}
+	n.dma = dma{Chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
-	if n.cfg.SendTime.Jitter > 0 {
-		n.elements.times.stream = des.NewStream(uint64(n.host), "send times")
+	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
+	if n.chip.Config.SendTime.Jitter > 0 {
+		n.elements.times.stream = des.NewStream(uint64(n.chip.Host), "send times")
 	}
 	n.scheduler = scheduler{
-		chip: on, Stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
+		Chip: on, Stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: pool, ring: ring{limiter: limiter},
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
-		chip: on, Stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
+		Chip: on, Stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
 		dma: &n.dma, transport: &n.transport, mac: &n.mac,
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
 	n.mac = mac{
-		chip: on, Stage: stage.Stage{Name: "mac", Clock: stage.Picoseconds}, pairs: &n.pairs, scheduler: &n.scheduler,
+		Chip: on, Stage: stage.Stage{Name: "mac", Clock: stage.Picoseconds}, pairs: &n.pairs, scheduler: &n.scheduler,
 		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
 	}
 
-	n.mac.open(&n.cfg)
+	n.mac.open(&n.chip.Config)
 
 	n.receiver = receiver{
-		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
+		Chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
 		buffer: newReceiveBuffer(on), parse: clocked("parse"), transport: clocked("transport"), units: pool,
 	}
 	n.transport = transport{
-		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
+		Chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
 		elements: &n.elements, scheduler: &n.scheduler, packetiser: &n.packetiser, mac: &n.mac,
 		offload: &n.offload, async: &n.async,
 	}
-	n.receives = receives{chip: on, regions: &n.regions, transport: &n.transport}
+	n.receives = receives{Chip: on, regions: &n.regions, transport: &n.transport}
 	n.atomics = newAtomics(on)
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
-	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{chip: on, Stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.cfg.Queues.Completions)}
+	n.offload = offload{Chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
+	n.completions = completions{Chip: on, Stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.chip.Config.Queues.Completions)}
 }
 
 // Config returns the configuration that the NIC was made with.
-func (n *NIC) Config() config.Config { return n.cfg }
+func (n *NIC) Config() config.Config { return n.chip.Config }
 
 // Host returns the index of the host that the NIC sits in.
-func (n *NIC) Host() int { return n.host }
+func (n *NIC) Host() int { return n.chip.Host }
 
 // LineRate returns the rate of the NIC's port.
-func (n *NIC) LineRate() units.Rate { return n.line }
+func (n *NIC) LineRate() units.Rate { return n.chip.Line }
 
 // Stats returns the counters.
 func (n *NIC) Stats() Stats {
@@ -220,7 +198,7 @@ func (n *NIC) Stats() Stats {
 }
 
 // ReadClock returns the counter of completion timestamps at now.
-func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) }
+func (n *NIC) ReadClock(now units.Time) uint64 { return n.chip.Config.Counter.Read(now) }
 
 // AllocPD returns the number of a new protection domain.
 func (n *NIC) AllocPD() uint32 {
@@ -278,14 +256,14 @@ func checkAccess(access ib.AccessFlags) error {
 // entered gives a new region its translations.
 func (n *NIC) entered(r region, err error) (Region, error) {
 	if err == nil {
-		n.translation.enter(r.key, n.cfg.Translation.PageOf(r.access))
+		n.translation.enter(r.key, n.chip.Config.Translation.PageOf(r.access))
 	}
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }
 
 // RegPeer is RegMR for memory of the peer device (PCIeConfig.Peer), such as a GPU's. It fails if there is none.
 func (n *NIC) RegPeer(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
-	if n.cfg.PCIe.Peer.Rate == 0 {
+	if n.chip.Config.PCIe.Peer.Rate == 0 {
 		return Region{}, fmt.Errorf("the NIC has no peer device: give pcie.peer.rate")
 	}
 	r, err := n.RegMR(pd, buf, length, access)
@@ -304,71 +282,105 @@ func (n *NIC) DeregMR(key uint32) bool {
 }
 
 // PCIe returns the link to the host, for its counters.
-func (n *NIC) PCIe() *pcie.Link { return n.pcie }
+func (n *NIC) PCIe() *pcie.Link { return n.chip.Link }
 
 // Handle implements des.Handler.
 func (n *NIC) Handle(ev des.Event) {
 	now := ev.At
 	switch ev.Kind {
-	case evDoorbell:
-		n.doorbell.arrived(now, unpackDoorbell(ev.Arg))
-	case evStore:
+	case chip.EvDoorbell:
+		n.doorbell.arrived(now, chip.UnpackStores(ev.Arg))
+	case chip.EvStore:
 		if now == n.doorbell.stores.wakeAt {
 			n.doorbell.stores.wakeAt = units.Never
 			n.doorbell.sendWaiting(now)
 		}
-	case evSendTime:
+	case chip.EvSendTime:
 		n.elements.timeCame(now, n.pairs.find(uint32(ev.Arg)))
-	case evElements:
-		n.elements.arrived(now, unpackElements(ev.Arg))
+	case chip.EvElements:
+		n.elements.arrived(now, chip.UnpackElements(ev.Arg))
 	// Of the events of each of these kinds only the one that is remembered
 	// counts: an earlier one has taken the place of any other.
-	case evSchedule:
+	case chip.EvSchedule:
 		if now == n.scheduler.wakeAt {
 			n.scheduler.wakeAt = units.Never
 			n.mac.refill(now)
 		}
-	case evLimiter:
+	case chip.EvLimiter:
 		if now == n.scheduler.limiterAt {
 			n.scheduler.limiterAt = units.Never
 			n.scheduler.choose(now)
 		}
-	case evLimit:
+	case chip.EvLimit:
 		n.scheduler.burstDue(now, n.pairs.find(uint32(ev.Arg)))
-	case evWire:
+	case chip.EvWire:
 		if now == n.mac.wakeAt {
 			n.mac.wakeAt = units.Never
 			n.mac.send(now)
 		}
-	case evReceive:
+	case chip.EvReceive:
 		n.transport.receive(now, fabric.Handle(ev.Arg))
-	case evTimer:
+	case chip.EvTimer:
 		n.transport.expire(now, n.pairs.find(uint32(ev.Arg)))
-	case evAtomic:
+	case chip.EvAtomic:
 		n.atomics.finish(now, uint32(ev.Arg))
-	case evUnit:
+	case chip.EvUnit:
 		n.scheduler.unitDone(now, n.pairs.find(uint32(ev.Arg)))
-	case evLand:
+	case chip.EvLand:
 		n.landings.wake(now)
-	case evArm:
+	case chip.EvArm:
 		n.completions.armed(now, uint32(ev.Arg))
-	case evModeration:
+	case chip.EvModeration:
 		n.completions.moderationTimeout(now, uint32(ev.Arg))
-	case evInterrupt:
+	case chip.EvInterrupt:
 		n.completions.interrupted(now, uint32(ev.Arg))
-	case evReceives:
-		n.receives.arrived(now, unpackReceives(ev.Arg))
-	case evRecordRequested:
-		n.receives.recordRequested(now, unpackReceives(ev.Arg))
-	case evRecordArrived:
-		n.receives.recordArrived(now, unpackReceives(ev.Arg))
-	case evSession:
+	case chip.EvReceives:
+		n.receives.arrived(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvRecordRequested:
+		n.receives.recordRequested(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvRecordArrived:
+		n.receives.recordArrived(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvSession:
 		n.completions.sessionTimeout(now, uint32(ev.Arg))
-	case evEngine:
+	case chip.EvEngine:
 		n.offload.finish(now, uint32(ev.Arg))
-	case evBuffer:
+	case chip.EvBuffer:
 		n.receiver.buffer.wake(now)
-	case evCompletion:
-		n.completions.becameVisible(now, unpackCompletion(ev.Arg))
+	case chip.EvCompletion:
+		n.completions.becameVisible(now, chip.UnpackCompletion(ev.Arg))
 	}
 }
+
+// OnAlarm calls f at the times of an alarm of the NIC's host, AlarmHost or AlarmThread
+// (fabric.Network.SetAlarm).
+func (n *NIC) OnAlarm(alarm uint32, f func(now units.Time)) { n.onAlarm[alarm-chip.AlarmHost] = f }
+
+// enter notes what lane calls the NIC, and when. What one port does may reach the other.
+func (n *NIC) enter(x *fabric.Lane, now units.Time) {
+	n.chip.Enter(x, now)
+	if n.other != nil {
+		n.other.chip.Enter(x, now)
+	}
+}
+
+// Wake implements fabric.Waker.
+func (n *NIC) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
+	n.enter(x, now)
+	switch alarm {
+	case chip.AlarmEvents:
+		for ev, ok := n.chip.Take(now); ok; ev, ok = n.chip.Take(now) {
+			n.Handle(ev)
+		}
+	case chip.AlarmClose:
+		n.close(now)
+	default:
+		n.onAlarm[alarm-chip.AlarmHost](now)
+	}
+}
+
+// Now is the time at the NIC: of what happens to it, or the engine's, which in a divided
+// network stands still while hosts are at work.
+func (n *NIC) Now() units.Time { return n.chip.Now() }
+
+// Lane is the lane of the network that the NIC's host runs on now, or did last.
+func (n *NIC) Lane() *fabric.Lane { return n.chip.Lane }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -60,9 +61,9 @@ func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ..
 		t.Fatal(err)
 	}
 	b := &bed{t: t, e: e, net: net}
-	frames := NewFrames(net)
+	slab := frames.New(net)
 	for h := range topology.Hosts() {
-		n, err := New(e, net, frames, h, net.LineRate(h), cfgs[h%len(cfgs)])
+		n, err := New(e, net, slab, h, net.LineRate(h), cfgs[h%len(cfgs)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +444,7 @@ func TestEngineInTheNIC(t *testing.T) {
 		if held := cfg.RoundTripShare(); a.Hops != 1 || a.Held <= 0 || a.Held > held {
 			t.Errorf("%s: over one switch the engine got %d, and %v held of at most %v", name, a.Hops, a.Held, held)
 		}
-		base := b.net.BaseRTT(0, 1, FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
+		base := b.net.BaseRTT(0, 1, frames.FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), frames.FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
 		if a.RTT < base-20*units.Nanosecond || a.RTT > base+base/4 {
 			t.Errorf("%s: RTT %v on an idle network, whose base is %v", name, a.RTT, base)
 		}
@@ -533,7 +534,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		c := preset(t, "cx5")
 		change(&c)
-		if _, err := New(b.e, b.net, NewFrames(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New(b.e, b.net, frames.New(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -19,7 +21,7 @@ import (
 // an element (StallPCIe), a queue pair's context (StallContext) and a page's address
 // (StallTranslation).
 type packetiser struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	scheduler *scheduler
 	elements  *elements
@@ -91,7 +93,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		return
 	}
 	if a := k.scheduler.arbiter; a != nil {
-		a.sent(now, q, int(f.wire.Size))
+		a.sent(now, q, int(f.Wire.Size))
 	}
 	chosen := now
 	if !response {
@@ -108,7 +110,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
 	in.known, in.arrived = in.ready, in.ready
 	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
-		k.release(h)
+		k.Release(h)
 		k.refuse(now, q, d, response)
 		return
 	}
@@ -119,9 +121,9 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		k.Await(chosen, in.ready, stage.StallPCIe)
 		k.Await(chosen, in.known, stage.StallTranslation)
 	}
-	packed := k.Serve(chosen, in.arrived, stage.StallPCIe, k.cfg.PacketiserCycles)
-	f.ready = packed + k.cfg.PipelineLatency
-	if k.spans.report != nil {
+	packed := k.Serve(chosen, in.arrived, stage.StallPCIe, k.Config.PacketiserCycles)
+	f.Ready = packed + k.Config.PipelineLatency
+	if k.Spans.Report != nil {
 		k.traceBuild(f, response, chosen, in.arrived, packed)
 	}
 	k.mac.lineUp(now, q, h, f, response)
@@ -137,24 +139,24 @@ type inputs struct {
 }
 
 // frame makes a packet with its addresses and its size, and without its payload.
-func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
+func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frames.Frame) {
 	peer, qkey := &q.peer, uint32(0)
 	if q.to != nil {
 		to := &q.to[d.Slot]
 		peer, qkey = &to.peer, to.qkey
 	}
-	h, f := k.alloc()
-	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
-	k.net.Packet(h).Src = int32(k.host)
-	p := &f.wire
+	h, f := k.Alloc()
+	f.Desc, f.SrcQPN, f.DstQPN, f.Resets, f.QKey = *d, q.num, peer.QPN, q.resets, qkey
+	k.Net.Packet(h).Src = int32(k.Host)
+	p := &f.Wire
 	p.Dst, p.FlowHash = int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
-	size := packetBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
+	size := frames.PacketBytes(k.Config.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
 	if response && d.Payload == 0 {
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
-		size += q.attachEcho(now, k.chip, h, f)
+		size += q.attachEcho(now, k.Chip, h, f)
 	} else {
 		// Requests and READ responses collect telemetry; acknowledgements return that of
 		// the forward path.
@@ -169,8 +171,8 @@ func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response boo
 
 // acknowledge sends an acknowledgement. It leaves by a path of its own, unless responses
 // leave before it: overtaking a READ's would say that it was lost.
-func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frame) {
-	f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
+func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frames.Frame) {
+	f.Ready = max(now, q.translatedAt) + k.Config.PipelineLatency
 	if q.responding > 0 {
 		k.mac.lineUp(now, q, h, f, true)
 		return
@@ -183,7 +185,7 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
 	at := k.elements.take(chosen, q, d.Slot)
 	if at > chosen && context > chosen { // the context says where it is
-		at = max(at, context+k.pcie.Alone(q.wqeBytes(&q.sq[d.Slot])))
+		at = max(at, context+k.Link.Alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
 		at = max(at, k.scheduler.occupyUnit(chosen, q))
@@ -193,7 +195,7 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 
 // fetch gets a packet's payload, and reports whether that may be read. The read can
 // start when the context, the other inputs and the translation are on the chip.
-func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
+func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frames.Frame) (ok bool) {
 	inline, ok := k.dma.gather(q, d, f)
 	if inline || !ok {
 		return ok
@@ -207,7 +209,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	wait := in.element - in.chosen // is this packet's, not the link's
 	in.arrived = k.dma.read(in.chosen, q, d) + wait
 	if in.known > in.element {
-		in.arrived = max(in.arrived, in.known+k.pcie.Alone(d.Payload))
+		in.arrived = max(in.arrived, in.known+k.Link.Alone(d.Payload))
 	}
 	return true
 }
@@ -241,12 +243,12 @@ func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
 }
 
 // traceBuild reports a packet's spans before the wire.
-func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
+func (k *packetiser) traceBuild(f *frames.Frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
-		k.spans.packet(f, AtScheduler, k.scheduler.Began(k.cfg.SchedulerCycles), chosen, int32(k.host))
+		k.Spans.Packet(f, chip.AtScheduler, k.scheduler.Began(k.Config.SchedulerCycles), chosen, int32(k.Host))
 	}
 	if arrived > chosen {
-		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
+		k.Spans.Packet(f, chip.AtPayload, chosen, arrived, int32(k.Host))
 	}
-	k.spans.packet(f, AtPacketiser, k.Began(k.cfg.PacketiserCycles), packed, int32(k.host))
+	k.Spans.Packet(f, chip.AtPacketiser, k.Began(k.Config.PacketiserCycles), packed, int32(k.Host))
 }

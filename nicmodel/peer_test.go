@@ -50,8 +50,8 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 			if !bytes.Equal(arrived, want) {
 				t.Error("other bytes arrived")
 			}
-			reads, cpl := x.nic.pcie.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload), x.nic.pcie.Traffic(pcie.Downstream, pcie.CplD, pcie.ForPayload)
-			writes := y.nic.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload)
+			reads, cpl := x.nic.chip.Link.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload), x.nic.chip.Link.Traffic(pcie.Downstream, pcie.CplD, pcie.ForPayload)
+			writes := y.nic.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload)
 			if reads.Packets != c.reads || cpl.Packets != c.cpl || writes.Packets != c.writes {
 				t.Errorf("%d reads, %d completions, %d writes; %d, %d and %d are expected", reads.Packets, cpl.Packets, writes.Packets, c.reads, c.cpl, c.writes)
 			}
@@ -109,7 +109,7 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if fast < 185 {
 		t.Errorf("%.1f Gbps between GPUs at 200 Gbps", fast)
 	}
-	if n := nics[0].pcie.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload).Packets; n == 0 {
+	if n := nics[0].chip.Link.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload).Packets; n == 0 {
 		t.Error("the NIC's own link carried no reads")
 	}
 	busy := func(c *config.Config) {

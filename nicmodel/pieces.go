@@ -37,7 +37,7 @@ func (m *memory) peer(key uint32) bool {
 // read reads the payload of a packet from t on, and returns when it is in the NIC.
 func (m *dma) read(t units.Time, q *qp, d *rc.Descriptor) (arrived units.Time) {
 	if d.Source == rc.SourceMemory {
-		return m.pcie.ReadMemory(t, d.VA, d.Payload, pcie.ForPayload, m.regions.peer(d.RKey))
+		return m.Link.ReadMemory(t, d.VA, d.Payload, pcie.ForPayload, m.regions.peer(d.RKey))
 	}
 	sgl, offset, left := q.sq[d.Slot].sgl, d.Offset, d.Payload
 	for left > 0 {
@@ -45,7 +45,7 @@ func (m *dma) read(t units.Time, q *qp, d *rc.Descriptor) (arrived units.Time) {
 		if n == 0 {
 			break
 		}
-		arrived = max(arrived, m.pcie.ReadMemory(t, addr, n, pcie.ForPayload, m.regions.peer(key)))
+		arrived = max(arrived, m.Link.ReadMemory(t, addr, n, pcie.ForPayload, m.regions.peer(key)))
 		offset += uint32(n)
 		left -= n
 	}
@@ -80,10 +80,10 @@ func (m *dma) scatter(now, known units.Time, sgl []SGE, offset uint32, length in
 }
 
 func (m *dma) writePiece(now, known units.Time, addr uint64, n int, peer bool) (visible units.Time) {
-	sent, visible := m.pcie.WriteMemory(now, addr, n, pcie.ForPayload, peer)
+	sent, visible := m.Link.WriteMemory(now, addr, n, pcie.ForPayload, peer)
 	if known > now {
 		sent += known - now
-		visible = m.pcie.Left(sent)
+		visible = m.Link.Left(sent)
 	}
 	m.buffer.hold(sent)
 	return visible

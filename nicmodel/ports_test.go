@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -26,11 +27,11 @@ func newBedOfPorts(t testing.TB, hosts int, cfg config.Config) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, frames := &bed{t: t, e: e, net: net}, NewFrames(net)
+	b, slab := &bed{t: t, e: e, net: net}, frames.New(net)
 	for h := range hosts {
 		var n *NIC
 		if h%2 == 0 {
-			n, err = New(e, net, frames, h, net.LineRate(h), cfg)
+			n, err = New(e, net, slab, h, net.LineRate(h), cfg)
 		} else {
 			n, err = NewPort(b.nics[h-1], h, net.LineRate(h))
 		}
@@ -137,7 +138,7 @@ func TestPortsAreBounded(t *testing.T) {
 		b.e.RunUntil(100 * units.Microsecond)
 		for h := 0; h < 4; h += 2 {
 			one, two := b.nics[h], b.nics[h+1]
-			if sent, most := one.mac.payload+two.mac.payload, one.cfg.PCIe.Rate.BytesIn(b.e.Now()); sent > most {
+			if sent, most := one.mac.payload+two.mac.payload, one.chip.Config.PCIe.Rate.BytesIn(b.e.Now()); sent > most {
 				r.Errorf("h%d and h%d sent %d bytes, and their PCIe carries %d", h, h+1, sent, most)
 			}
 		}
@@ -145,18 +146,18 @@ func TestPortsAreBounded(t *testing.T) {
 		for _, n := range b.nics {
 			for _, a := range n.Accounts(b.e.Now()) {
 				if sum := a.Busy + a.Idle + sumOf(a.Stalled[:]); sum != a.Elapsed {
-					r.Errorf("h%d, %s: the parts add up to %d of %d", n.host, a.Stage, sum, a.Elapsed)
+					r.Errorf("h%d, %s: the parts add up to %d of %d", n.chip.Host, a.Stage, sum, a.Elapsed)
 				}
 			}
 			for _, u := range n.Queues(b.e.Now()) {
 				if u.Now != 0 {
-					r.Errorf("h%d, %s: %d are left", n.host, u.Queue, u.Now)
+					r.Errorf("h%d, %s: %d are left", n.chip.Host, u.Queue, u.Now)
 				}
 			}
 			if n.state.lines == nil && n.first == nil {
 				held := n.state.held
 				if held < 0 {
-					r.Errorf("h%d: %d lines held", n.host, held)
+					r.Errorf("h%d: %d lines held", n.chip.Host, held)
 				}
 			}
 		}

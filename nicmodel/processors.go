@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -48,7 +49,7 @@ func (m *merged) add(a *cc.Ack) {
 // processors are those of the engines. Events are in pending from their arrival to their
 // end, and wait in the order of arrival.
 type processors struct {
-	*chip
+	*chip.Chip
 	taken   stage.Inflight // until when each is
 	pending []engineEvent
 	idle    []uint32
@@ -61,12 +62,12 @@ type processors struct {
 	watch   func(begin, end units.Time, why stage.Stall)
 }
 
-func newProcessors(on *chip) *processors {
-	c := &on.cfg.Offload
+func newProcessors(on *chip.Chip) *processors {
+	c := &on.Config.Offload
 	if c.Processors == 0 {
 		return nil
 	}
-	p := &processors{chip: on, taken: stage.NewInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
+	p := &processors{Chip: on, taken: stage.NewInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
 	for i := range p.pending {
 		p.idle = append(p.idle, uint32(i))
 	}
@@ -90,16 +91,16 @@ func (p *processors) add(now units.Time) *engineEvent {
 	i := p.idle[k-1]
 	p.idle = p.idle[:k-1]
 	begin := p.taken.Free(now)
-	end := begin + p.cfg.Offload.Cost
+	end := begin + p.Config.Offload.Cost
 	p.taken.Hold(end)
-	p.busy += p.cfg.Offload.Cost
+	p.busy += p.Config.Offload.Cost
 	p.waited += begin - now
 	p.served++
 	if p.watch != nil {
 		p.watch(begin, end, stage.StallNone)
 	}
 	p.queued.Add(now, 1)
-	p.schedule(end, evEngine, uint64(i))
+	p.Schedule(end, chip.EvEngine, uint64(i))
 	return &p.pending[i]
 }
 

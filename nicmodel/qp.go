@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -123,17 +125,17 @@ type qp struct {
 	queuedResponder bool
 	responding      int        // frames in mac.responses
 	translatedAt    units.Time // when the translations of what it received last are there
-	echo            echo
+	echo            frames.Echo
 	echoPacket      fabric.Handle // holds the newest packet's per-hop records
 	notifications
 
 	// The receiver's and the transport's.
 	recv      *SRQ
-	parked    fifo       // packets that wait for a receive
-	rxUntil   units.Time // when its packets in processing units are done
-	contextAt units.Time // when its context is on the chip, if it is not
-	awaitedAt units.Time // when the element that its newest answer needed was
-	answers   bool       // Reads or atomics, and so has resources for that on the chip
+	parked    frames.FIFO // packets that wait for a receive
+	rxUntil   units.Time  // when its packets in processing units are done
+	contextAt units.Time  // when its context is on the chip, if it is not
+	awaitedAt units.Time  // when the element that its newest answer needed was
+	answers   bool        // Reads or atomics, and so has resources for that on the chip
 	timerAt   units.Time
 	report    Report // of the acknowledgement being handled
 	delivered Delivered
@@ -187,6 +189,14 @@ func (p *queuePairs) find(num uint32) *qp {
 	return nil
 }
 
+// peerHost returns the host at the far end of a queue pair.
+func (p *queuePairs) peerHost(num uint32) (host int, ok bool) {
+	if q := p.find(num); q != nil {
+		return q.peer.Host, true
+	}
+	return 0, false
+}
+
 // add gives a queue pair its number.
 func (p *queuePairs) add(q *qp) {
 	p.live++
@@ -228,12 +238,12 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	switch {
 	case cfg.Type != ib.RC && cfg.Type != ib.UC && cfg.Type != ib.UD:
 		return 0, fmt.Errorf("a queue pair of type %v: RC, UC or UD", cfg.Type)
-	case cfg.SendDepth < 1 || cfg.SendDepth > n.cfg.MaxQPWR:
-		return 0, fmt.Errorf("a send queue of %d requests: 1 to %d", cfg.SendDepth, n.cfg.MaxQPWR)
-	case cfg.SRQ == nil && (cfg.RecvDepth < 0 || cfg.RecvDepth > n.cfg.MaxQPWR):
-		return 0, fmt.Errorf("a receive queue of %d requests: 0 to %d", cfg.RecvDepth, n.cfg.MaxQPWR)
-	case cfg.SGEs < 1 || cfg.SGEs > n.cfg.MaxSGE:
-		return 0, fmt.Errorf("%d pieces a request: 1 to %d", cfg.SGEs, n.cfg.MaxSGE)
+	case cfg.SendDepth < 1 || cfg.SendDepth > n.chip.Config.MaxQPWR:
+		return 0, fmt.Errorf("a send queue of %d requests: 1 to %d", cfg.SendDepth, n.chip.Config.MaxQPWR)
+	case cfg.SRQ == nil && (cfg.RecvDepth < 0 || cfg.RecvDepth > n.chip.Config.MaxQPWR):
+		return 0, fmt.Errorf("a receive queue of %d requests: 0 to %d", cfg.RecvDepth, n.chip.Config.MaxQPWR)
+	case cfg.SGEs < 1 || cfg.SGEs > n.chip.Config.MaxSGE:
+		return 0, fmt.Errorf("%d pieces a request: 1 to %d", cfg.SGEs, n.chip.Config.MaxSGE)
 	}
 	q := &qp{cfg: cfg, recv: cfg.SRQ, timerAt: units.Never}
 	if q.recv == nil {
@@ -253,7 +263,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 		q.departures = make([]departure, len(q.sq))
 	}
 	n.pairs.add(q)
-	q.elements = elementTable + n.tables + uint64(q.num>>qpGenerationBits)<<(16+elementBits)
+	q.elements = elementTable + n.chip.Tables + uint64(q.num>>qpGenerationBits)<<(16+elementBits)
 	n.completions.queues[cfg.SendCQ].users++
 	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
@@ -286,7 +296,7 @@ type closing struct {
 // once. It is for the end of a connection that has to be told of its end: until then it
 // answers what comes to it.
 func (n *NIC) CloseQP(num uint32, at units.Time) {
-	if at <= n.Now() {
+	if at <= n.chip.Now() {
 		n.DestroyQP(num)
 		n.Recycle(num)
 		return
@@ -303,7 +313,7 @@ func (n *NIC) CloseMR(key uint32, at units.Time) { n.closeAt(closing{at: at, key
 
 func (n *NIC) closeAt(c closing) {
 	n.closing = append(n.closing, c)
-	n.net.SetAlarm(n.host, alarmClose, c.at)
+	n.chip.Net.SetAlarm(n.chip.Host, chip.AlarmClose, c.at)
 }
 
 // close destroys what is to be closed by now.
@@ -316,8 +326,8 @@ func (n *NIC) close(now units.Time) {
 		}
 		n.closing = slices.Delete(n.closing, 0, 1)
 	}
-	if n.divided && len(n.closing) > 0 {
-		n.net.SetAlarm(n.host, alarmClose, n.closing[0].at)
+	if n.chip.Divided && len(n.closing) > 0 {
+		n.chip.Net.SetAlarm(n.chip.Host, chip.AlarmClose, n.closing[0].at)
 	}
 }
 
@@ -338,9 +348,9 @@ func (n *NIC) destroy(q *qp) {
 func (n *NIC) reset(q *qp) {
 	n.completions.drop(q.cfg.SendCQ, q.num)
 	n.completions.drop(q.cfg.RecvCQ, q.num)
-	n.scheduler.remove(n.Now(), q)
+	n.scheduler.remove(n.chip.Now(), q)
 	q.dropEcho(&n.chip)
-	n.receives.dropParked(n.Now(), q)
+	n.receives.dropParked(n.chip.Now(), q)
 	if q.rc != nil {
 		// The receive that a broken-off message holds goes back to a shared queue.
 		var eff rc.Effects
@@ -357,12 +367,12 @@ func (n *NIC) reset(q *qp) {
 	}
 	n.regions.unbindAll(q)
 	q.resets = (q.resets + 1) & 0x7f
-	q.responding, q.echo = 0, echo{}
+	q.responding, q.echo = 0, frames.Echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
-	n.transport.countRequests(n.Now(), q, int(int32(q.reaped-q.handed)))
-	n.elements.forget(n.Now(), q)
+	n.transport.countRequests(n.chip.Now(), q, int(int32(q.reaped-q.handed)))
+	n.elements.forget(n.chip.Now(), q)
 	q.timerAt = units.Never
 	q.notifications = notifications{}
 }
@@ -385,20 +395,20 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return errors.New("congestion notifications from a queue pair of datagrams, which has no peer to send them to: leave CNPInterval 0")
 	}
 	cfg.Type, cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.Type, q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
-	n.cfg.Transport.Set(&cfg)
+	n.chip.Config.Transport.Set(&cfg)
 	t, err := rc.New(cfg)
 	if err != nil {
 		return err
 	}
-	if peer.Host < 0 || peer.Host >= n.net.Topology().Hosts() {
-		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
+	if peer.Host < 0 || peer.Host >= n.chip.Net.Topology().Hosts() {
+		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.chip.Net.Topology().Hosts())
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
-	q.class = uint8(n.cfg.Egress.Class(peer.Priority))
+	q.class = uint8(n.chip.Config.Egress.Class(peer.Priority))
 	n.mac.requestRoom[q.class].expect(int(cfg.MTU))
 	n.mac.responseRoom[q.class].expect(int(cfg.MTU))
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
-		n.receives.readRecord(n.Now(), q.recv)
+		n.receives.readRecord(n.chip.Now(), q.recv)
 	}
 	return nil
 }
@@ -410,7 +420,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		cfg.ReadPackets = ReadPackets(units.Bytes(q.mtu))
 	}
 	if q.cfg.Type == ib.RC {
-		n.cfg.Transport.SetSend(&cfg)
+		n.chip.Config.Transport.SetSend(&cfg)
 	}
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
@@ -426,11 +436,11 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		n.scheduler.unlimit(q)
 	}
 	if q.cong.Engine != nil {
-		q.Start(q.cong.Engine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
+		q.Start(q.cong.Engine, n.chip.Line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
 	if q.cong.ReadEngine != nil {
 		q.pull = &pull{ReadTimes: NewReadTimes(cfg.MaxRdAtomic)}
-		q.pull.Start(q.cong.ReadEngine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
+		q.pull.Start(q.cong.ReadEngine, n.chip.Line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
 	if err := n.scheduler.add(q); err != nil {
 		return err

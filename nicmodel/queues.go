@@ -1,13 +1,14 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // store is a processor's store into the NIC: a doorbell, or an element.
 type store struct {
-	doorbellEvent
+	chip.Stores
 	bytes int
 	first uint32     // of the elements
 	at    units.Time // when it was made
@@ -27,13 +28,13 @@ func (d *doorbell) backlog(now units.Time) int64 {
 	if left <= 0 {
 		return 0
 	}
-	return (left + d.cfg.DoorbellCycles - 1) / d.cfg.DoorbellCycles
+	return (left + d.Config.DoorbellCycles - 1) / d.Config.DoorbellCycles
 }
 
 // store puts a store on the link, or has it wait for room: the NIC has given no credit for it.
 func (d *doorbell) store(now units.Time, s store) {
 	w := &d.stores
-	if most := d.cfg.Queues.Doorbells; most == 0 || w.head == len(w.waiting) && w.onWay+int(d.backlog(now)) < most {
+	if most := d.Config.Queues.Doorbells; most == 0 || w.head == len(w.waiting) && w.onWay+int(d.backlog(now)) < most {
 		d.send(now, &s)
 		return
 	}
@@ -47,10 +48,10 @@ func (d *doorbell) sendWaiting(now units.Time) {
 	w := &d.stores
 	for w.head < len(w.waiting) {
 		backlog := d.backlog(now)
-		if w.onWay+int(backlog) >= d.cfg.Queues.Doorbells {
-			if at := d.Clock.Begin(d.Free - (backlog-1)*d.cfg.DoorbellCycles); backlog > 0 && at < w.wakeAt {
+		if w.onWay+int(backlog) >= d.Config.Queues.Doorbells {
+			if at := d.Clock.Begin(d.Free - (backlog-1)*d.Config.DoorbellCycles); backlog > 0 && at < w.wakeAt {
 				w.wakeAt = at
-				d.schedule(at, evStore, 0)
+				d.Schedule(at, chip.EvStore, 0)
 			}
 			return
 		}
@@ -62,11 +63,11 @@ func (d *doorbell) sendWaiting(now units.Time) {
 
 func (d *doorbell) send(now units.Time, s *store) {
 	d.stores.onWay++
-	there := d.pcie.Store(now, s.bytes, pcie.ForDoorbell)
-	if q := d.pairs.find(s.qpn); d.spans.report != nil && q != nil {
-		d.spans.request(q, AtStore, s.at, there, s.first, s.count)
+	there := d.Link.Store(now, s.bytes, pcie.ForDoorbell)
+	if q := d.pairs.find(s.QPN); d.Spans.Report != nil && q != nil {
+		d.Spans.Request(q.num, len(q.sq), chip.AtStore, s.at, there, s.first, s.Count)
 	}
-	d.schedule(there, evDoorbell, s.pack())
+	d.Schedule(there, chip.EvDoorbell, s.Pack())
 }
 
 // takesAck reports whether there is room for an acknowledgement of a queue pair. One that goes behind READ responses
@@ -75,6 +76,6 @@ func (m *mac) takesAck(q *qp) bool { return q.responding > 0 || m.takesNotificat
 
 // takesNotification is takesAck for a CNP, which goes behind nothing.
 func (m *mac) takesNotification(q *qp) bool {
-	most := m.cfg.Queues.Acks
+	most := m.Config.Queues.Acks
 	return most == 0 || m.controls[q.cong.AckPriority] < most
 }

@@ -3,6 +3,8 @@ package nicmodel
 import (
 	"math/bits"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -10,7 +12,7 @@ import (
 // receiveBuffer is that memory. Packets leave it in the order in which the transport has
 // handled them.
 type receiveBuffer struct {
-	*chip
+	*chip.Chip
 	lossless  uint8 // priorities
 	xoff, xon int
 
@@ -35,18 +37,18 @@ type leaving struct {
 	bytes int
 }
 
-func newReceiveBuffer(on *chip) receiveBuffer {
-	b := receiveBuffer{chip: on, wakeAt: units.Never}
-	c := &on.cfg.ReceiveBuffer
+func newReceiveBuffer(on *chip.Chip) receiveBuffer {
+	b := receiveBuffer{Chip: on, wakeAt: units.Never}
+	c := &on.Config.ReceiveBuffer
 	if c.Bytes == 0 {
 		return b
 	}
-	b.lossless = on.net.Lossless(on.host)
-	longest := int(on.net.MaxFrame())
+	b.lossless = on.Net.Lossless(on.Host)
+	longest := int(on.Net.MaxFrame())
 	if b.xoff = c.XOff; b.xoff == 0 {
 		b.xoff = c.Bytes
 		if b.lossless != 0 {
-			b.xoff -= min(int(on.net.Headroom(on.host)), c.Bytes/2)
+			b.xoff -= min(int(on.Net.Headroom(on.Host)), c.Bytes/2)
 		}
 	}
 	if b.xon = c.XOn; b.xon == 0 {
@@ -56,7 +58,7 @@ func newReceiveBuffer(on *chip) receiveBuffer {
 	if c.Mark > 0 {
 		b.brief = min(b.brief, c.Mark)
 	}
-	b.ring = make([]leaving, 1<<bits.Len(uint(b.brief/minFrame)))
+	b.ring = make([]leaving, 1<<bits.Len(uint(b.brief/frames.MinFrame)))
 	return b
 }
 
@@ -69,7 +71,7 @@ func (b *receiveBuffer) admit(now units.Time, p *fabric.Frame) bool {
 }
 
 func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Frame) bool {
-	c := &b.cfg.ReceiveBuffer
+	c := &b.Config.ReceiveBuffer
 	if c.Bytes == 0 {
 		b.used = 0
 		return true
@@ -93,7 +95,7 @@ func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Frame) bool {
 	if keep && b.used > b.xoff && !b.paused {
 		b.paused = true
 		b.pauses++
-		b.lane.PausePeer(now, b.host, b.lossless)
+		b.Lane.PausePeer(now, b.Host, b.lossless)
 		b.plan(now)
 	}
 	return true
@@ -151,7 +153,7 @@ func (b *receiveBuffer) plan(now units.Time) {
 	switch {
 	case b.used <= b.xon:
 		b.paused = false
-		b.lane.PausePeer(now, b.host, 0)
+		b.Lane.PausePeer(now, b.Host, 0)
 		return
 	case b.wakeAt != units.Never || b.used-b.begun > b.xon:
 		return // it is known, or not known yet
@@ -162,7 +164,7 @@ func (b *receiveBuffer) plan(now units.Time) {
 		left -= e.bytes
 		b.wakeAt = e.at
 	}
-	b.schedule(b.wakeAt, evBuffer, 0)
+	b.Schedule(b.wakeAt, chip.EvBuffer, 0)
 }
 
 // wake is the time at which the buffer may have emptied far enough.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -59,12 +60,12 @@ func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
 				completed += *n
 			}
 			rate := float64(completed*8) / float64(long) * float64(units.Second) / 1e9
-			room := float64(b.server.cfg.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
+			room := float64(b.server.chip.Config.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
 			t.Logf("%.2f Gbps complete, %+v", rate, b.server.Stats())
 			if rate > 31.5+room {
-				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.cfg.ReceiveBuffer.Bytes)
+				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.chip.Config.ReceiveBuffer.Bytes)
 			}
-			if free := b.server.pcie.Free(pcie.Upstream) - b.e.Now(); free > 100*units.Microsecond {
+			if free := b.server.chip.Link.Free(pcie.Upstream) - b.e.Now(); free > 100*units.Microsecond {
 				t.Errorf("PCIe is booked %v ahead", free)
 			}
 			drops := b.server.Stats().BufferDrops
@@ -273,7 +274,7 @@ func TestEverythingIsBounded(t *testing.T) {
 				if lossless && buffer.drops > 0 && buffer.xoff+int(b.net.Headroom(i)) <= cfg.ReceiveBuffer.Bytes {
 					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
 				}
-				inside[i] = units.Bytes(n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Bytes)
+				inside[i] = units.Bytes(n.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Bytes)
 				for _, room := range slices.Concat(n.mac.requestRoom[:], n.mac.responseRoom[:]) {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
@@ -284,29 +285,29 @@ func TestEverythingIsBounded(t *testing.T) {
 		var arrived, sent uint64
 		for i, n := range b.nics {
 			sent += n.mac.packets
-			if line := b.nics[i].line.BytesIn(n.mac.wireFree); n.mac.payload > line {
+			if line := b.nics[i].chip.Line.BytesIn(n.mac.wireFree); n.mac.payload > line {
 				r.Errorf("h%d sent %d bytes of payload over a line that carries %d", i, n.mac.payload, line)
 			}
 			// Data come by PCIe, in reads or with elements, before they go on the wire.
-			if down := n.cfg.PCIe.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
+			if down := n.chip.Config.PCIe.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
 				r.Errorf("h%d sent %d bytes of payload, and PCIe carries %d", i, n.mac.payload, down)
 			}
 			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
 			// requests take their room from when the stage before is to be done with them.
-			bound := n.cfg.PCIe.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
+			bound := n.chip.Config.PCIe.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
 			// What is read comes behind its request, which goes with these.
-			booked := bound + n.cfg.PCIe.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
-			if ahead := n.pcie.Free(pcie.Downstream) - b.e.Now(); ahead > booked {
+			booked := bound + n.chip.Config.PCIe.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
+			if ahead := n.chip.Link.Free(pcie.Downstream) - b.e.Now(); ahead > booked {
 				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
 			}
-			slowest := n.cfg.PCIe.Rate
+			slowest := n.chip.Config.PCIe.Rate
 			if peer := cfg.PCIe.Peer.Rate; peer > 0 {
 				slowest = min(slowest, peer) // all data go there
 			}
 			if carried := slowest.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
-			if ahead := n.pcie.Free(pcie.Upstream) - b.e.Now(); ahead > bound {
+			if ahead := n.chip.Link.Free(pcie.Upstream) - b.e.Now(); ahead > bound {
 				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
 			}
 			arrived += n.transport.packets + uint64(n.receiver.queued.N) + n.receiver.buffer.drops
@@ -369,7 +370,7 @@ func TestUnreliableWritesBeyondTheReceiverAreDropped(t *testing.T) {
 	if took > 16.8 {
 		t.Errorf("the transport takes %.1f million packets a second, of 60 ns each", took)
 	}
-	if s.BufferDrops == 0 || uint64(sent) > s.RxPackets+s.BufferDrops+uint64(s.BufferMost/minFrame)+64 {
+	if s.BufferDrops == 0 || uint64(sent) > s.RxPackets+s.BufferDrops+uint64(s.BufferMost/frames.MinFrame)+64 {
 		t.Errorf("%d were sent, %d taken, %d dropped", sent, s.RxPackets, s.BufferDrops)
 	}
 }

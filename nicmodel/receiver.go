@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -14,7 +15,7 @@ import (
 // being fetched as can be (StallContext), and behind translations that requests hold
 // (StallTranslation); a packet whose own context is on its way waits without it.
 type receiver struct {
-	*chip
+	*chip.Chip
 	pairs       *queuePairs
 	contexts    *contexts
 	translation *translation
@@ -34,43 +35,43 @@ func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.
 
 func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	if !r.buffer.admit(now, w) {
-		r.release(h)
+		r.Release(h)
 		return
 	}
-	f := r.frames.at(h)
-	f.wire, f.arrived = *w, now
-	parsed := r.parse.Serve(now, now, stage.StallNone, r.cfg.ParseCycles)
+	f := r.Frames.At(h)
+	f.Wire, f.Arrived = *w, now
+	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
-		if q := r.pairs.find(f.dstQPN); q != nil {
+	if r.units != nil || r.contexts.state.full() || answered(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil {
 			queue = &q.rxUntil
-			context, free = r.contexts.lookUpReceived(parsed, q, &f.desc.Header)
+			context, free = r.contexts.lookUpReceived(parsed, q, &f.Desc.Header)
 		}
 	}
 	if free > parsed {
 		r.transport.Await(parsed, free, stage.StallContext)
 	}
-	if r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
-		if q := r.pairs.find(f.dstQPN); q != nil && q.rc != nil {
-			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.desc.Header.PSN)
+	if r.contexts.state.awaited.lines != nil && bringsData(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
+			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
 			if from > parsed {
 				r.transport.Await(parsed, from, stage.StallPCIe)
 			}
 			context = max(context, element)
 		}
 	}
-	done := r.transport.Serve(parsed, r.translation.heldUntil, stage.StallTranslation, r.cfg.TransportCycles)
+	done := r.transport.Serve(parsed, r.translation.heldUntil, stage.StallTranslation, r.Config.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
-		done = r.units.receive(done, f.desc.Header.Opcode, queue)
+		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
-	done += r.cfg.PipelineLatency
+	done += r.Config.PipelineLatency
 	r.queued.Add(now, 1)
-	if r.spans.report != nil {
-		r.spans.packet(f, AtReceive, now, done, r.net.Packet(h).Src)
+	if r.Spans.Report != nil {
+		r.Spans.Packet(f, chip.AtReceive, now, done, r.Net.Packet(h).Src)
 	}
-	r.schedule(done, evReceive, uint64(h))
+	r.Schedule(done, chip.EvReceive, uint64(h))
 }
 
 // Receiving is how many packets have arrived that the transport has not handled yet.

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -58,7 +60,7 @@ func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1
 // receives fetches the elements of receive queues to the NIC, and keeps packets that
 // need an element still on its way.
 type receives struct {
-	*chip
+	*chip.Chip
 	regions   *memory
 	transport *transport
 
@@ -72,15 +74,15 @@ type receives struct {
 func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) { return n.receives.create(depth, sges) }
 
 func (r *receives) create(depth, sges int) (*SRQ, error) {
-	if sges < 1 || sges > r.cfg.MaxSGE {
-		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, r.cfg.MaxSGE)
+	if sges < 1 || sges > r.Config.MaxSGE {
+		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, r.Config.MaxSGE)
 	}
 	q, err := rc.NewRecvQueue(depth)
 	if err != nil {
 		return nil, err
 	}
 	s := &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}
-	if r.cfg.Receives.Prefetch > 0 {
+	if r.Config.Receives.Prefetch > 0 {
 		s.fetched = true
 		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
 		s.addr = r.regions.reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
@@ -205,7 +207,7 @@ func (s *SRQ) handOver(to uint32) {
 // flushes them. Packets that wait for one are dropped.
 func (r *receives) surrender(now units.Time, q *qp) {
 	s := q.recv
-	if !s.fetched || s.arrived == s.posted && q.parked.head == 0 {
+	if !s.fetched || s.arrived == s.posted && q.parked.Head == 0 {
 		return
 	}
 	r.dropParked(now, q)
@@ -219,7 +221,7 @@ func (r *receives) surrender(now units.Time, q *qp) {
 // few are known.
 func (r *receives) prefetch(now units.Time, s *SRQ) {
 	r.fetch(now, s)
-	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.cfg.Receives.Prefetch {
+	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.Config.Receives.Prefetch {
 		r.readRecord(now, s)
 	}
 }
@@ -227,7 +229,7 @@ func (r *receives) prefetch(now units.Time, s *SRQ) {
 // fetch reads receives that the NIC knows of, by whole batches where there are
 // enough.
 func (r *receives) fetch(now units.Time, s *SRQ) {
-	c := &r.cfg.Receives
+	c := &r.Config.Receives
 	for s.known != s.fetchIssued {
 		at := s.fetchIssued & uint32(len(s.ring)-1)
 		k := min(c.Batch, int(s.known-s.fetchIssued), len(s.ring)-int(at))
@@ -236,8 +238,8 @@ func (r *receives) fetch(now units.Time, s *SRQ) {
 		}
 		stride := recvWQEBytes(s.sges)
 		s.fetchIssued += uint32(k)
-		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, pcie.ForRecvWQE))
-		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
+		s.fetchedAt = max(s.fetchedAt, r.Link.Read(now, s.addr+uint64(int(at)*stride), k*stride, pcie.ForRecvWQE))
+		r.Schedule(s.fetchedAt, chip.EvReceives, chip.Receives{Queue: s.num, Count: k, Resets: s.resets}.Pack())
 	}
 }
 
@@ -247,38 +249,38 @@ func (r *receives) readRecord(now units.Time, s *SRQ) {
 		return
 	}
 	s.readingRecord = true
-	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, pcie.ForRecvDoorbell)
+	there := r.Link.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, pcie.ForRecvDoorbell)
 	// Half way the request is at the host's memory.
-	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
+	r.Schedule(now+(there-now)/2, chip.EvRecordRequested, chip.Receives{Queue: s.num, Count: 0, Resets: s.resets}.Pack())
 	s.recordAt = there
 }
 
 // recordRequested handles the request for the doorbell record as it is at the host's memory.
-func (r *receives) recordRequested(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) recordRequested(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
 	s.look()
 	s.recorded = s.posted
-	r.schedule(s.recordAt, evRecordArrived, e.pack())
+	r.Schedule(s.recordAt, chip.EvRecordArrived, e.Pack())
 }
 
 // arrived handles receives that a read has fetched.
-func (r *receives) arrived(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) arrived(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
-	s.handOver(s.arrived + uint32(e.count))
+	s.handOver(s.arrived + uint32(e.Count))
 	r.unpark(now, s, false)
 }
 
 // recordArrived handles the doorbell record. If there is nothing new, those that wait go
 // on and find no receive.
-func (r *receives) recordArrived(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) recordArrived(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
 	s.readingRecord, s.known = false, s.recorded
@@ -292,21 +294,21 @@ func (r *receives) recordArrived(now units.Time, e receivesEvent) {
 const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
 	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
 
-func needsRecv(f *frame) bool { return 1<<f.desc.Header.Opcode.Operation()&takesRecv != 0 }
+func needsRecv(f *frames.Frame) bool { return 1<<f.Desc.Header.Opcode.Operation()&takesRecv != 0 }
 
 // park keeps a request's packet back if it needs a receive that is not on the NIC,
 // or follows a packet that is kept back.
-func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
+func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frames.Frame) bool {
 	s := q.recv
-	if q.parked.head == 0 {
+	if q.parked.Head == 0 {
 		if !needsRecv(f) || s.queue.Len() > 0 || q.rc.State() == ib.Err {
 			return false
 		}
 		s.waiting = append(s.waiting, q)
 		r.ensure(now, s)
 	}
-	f.ready = now
-	q.parked.push(r.frames, h)
+	f.Ready = now
+	q.parked.Push(r.Frames, h)
 	r.parked.Add(now, 1)
 	return true
 }
@@ -326,18 +328,18 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 	for len(s.waiting) > 0 && (all || s.queue.Len() > 0) {
 		q := s.waiting[0]
 		s.waiting = s.waiting[:copy(s.waiting, s.waiting[1:])]
-		for first := true; q.parked.head != 0; first = false {
-			h := q.parked.head
-			f := r.frames.at(h)
+		for first := true; q.parked.Head != 0; first = false {
+			h := q.parked.Head
+			f := r.Frames.At(h)
 			if !first && !all && needsRecv(f) {
 				s.waiting = append(s.waiting, q)
 				break
 			}
-			q.parked.pop(r.frames)
+			q.parked.Pop(r.Frames)
 			r.parked.Add(now, -1)
-			r.waited += now - f.ready
-			if r.spans.report != nil {
-				r.spans.packet(f, AtRecvFetch, f.ready, now, r.net.Packet(h).Src)
+			r.waited += now - f.Ready
+			if r.Spans.Report != nil {
+				r.Spans.Packet(f, chip.AtRecvFetch, f.Ready, now, r.Net.Packet(h).Src)
 			}
 			r.transport.handle(now, q, h)
 		}
@@ -349,11 +351,11 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 
 // dropParked drops the packets of a queue pair that wait for a receive.
 func (r *receives) dropParked(now units.Time, q *qp) {
-	if q.parked.head == 0 {
+	if q.parked.Head == 0 {
 		return
 	}
-	for q.parked.head != 0 {
-		r.transport.drop(now, q.parked.pop(r.frames))
+	for q.parked.Head != 0 {
+		r.transport.drop(now, q.parked.Pop(r.Frames))
 		r.parked.Add(now, -1)
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })

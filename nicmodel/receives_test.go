@@ -31,7 +31,7 @@ func withReceives(t testing.TB, prefetch, batch int) config.Config {
 // fetchedRecvs is the bytes of receives that have crossed PCIe.
 func fetchedRecvs(n *NIC) int {
 	c := n.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForRecvWQE)
-	return int(c.Bytes) - int(c.Packets)*n.cfg.PCIe.Headers.Completion()
+	return int(c.Bytes) - int(c.Packets)*n.chip.Config.PCIe.Headers.Completion()
 }
 
 // What a message waits for depends on where its receive is: with the NIC, in host memory

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -17,7 +18,7 @@ import (
 // before the wire (StallTxBuffer), for a processing unit (StallUnits), and while a packet that it chose needs an
 // entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {
-	*chip
+	*chip.Chip
 	stage.Stage
 	pairs      *queuePairs
 	transport  *transport
@@ -157,7 +158,7 @@ func (s *scheduler) choose(now units.Time) {
 func (s *scheduler) limiterDue(due units.Time) {
 	if due < s.limiterAt {
 		s.limiterAt = due
-		s.schedule(due, evLimiter, 0)
+		s.Schedule(due, chip.EvLimiter, 0)
 	}
 }
 
@@ -202,7 +203,7 @@ func (s *scheduler) issue(now units.Time, q *qp) {
 	q.path = q.Path(out, d.Header.AckReq)
 	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
 	if q.limit.entry != 0 {
-		q.limit.charge(now, s.cfg.Limiter.Tick, bytes)
+		q.limit.charge(now, s.Config.Limiter.Tick, bytes)
 	}
 	if !d.Retransmit {
 		q.next.sent += bytes
@@ -216,7 +217,7 @@ func (s *scheduler) issue(now units.Time, q *qp) {
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
 	s.fullFrom, s.unitsFrom, s.missFrom = units.Never, units.Never, units.Never
-	return s.Serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+	return s.Serve(min(since, now), now, why, s.Config.SchedulerCycles)
 }
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is
@@ -224,7 +225,7 @@ func (s *scheduler) chosen(now units.Time) units.Time {
 func (s *scheduler) occupyUnit(t units.Time, q *qp) units.Time {
 	q.txUntil = max(q.txUntil, q.contextAt)
 	done := s.units.send(t, &q.txUntil)
-	s.schedule(q.txUntil, evUnit, uint64(q.num))
+	s.Schedule(q.txUntil, chip.EvUnit, uint64(q.num))
 	return done
 }
 
@@ -258,7 +259,7 @@ func (s *scheduler) waits() (since units.Time, why stage.Stall) {
 func (s *scheduler) wake(at units.Time) {
 	if at < s.wakeAt {
 		s.wakeAt = at
-		s.schedule(at, evSchedule, 0)
+		s.Schedule(at, chip.EvSchedule, 0)
 	}
 }
 

@@ -20,7 +20,7 @@ type sendTimes struct {
 // WaitUntil has the next request that is posted, and those behind it, leave no earlier than at: a wait before it in
 // the send queue. A time that has passed is no wait. It fails on a NIC that does not schedule by time.
 func (n *NIC) WaitUntil(num uint32, at units.Time) error {
-	c := &n.cfg.SendTime
+	c := &n.chip.Config.SendTime
 	if c.Tick == 0 {
 		return fmt.Errorf("a send time of %v: the NIC does not schedule by time (nic.with.send_time.tick)", at)
 	}

@@ -22,7 +22,7 @@ func scheduled(t *testing.T, cfg config.Config, beside bool) (late []units.Time)
 	}
 	const begin, period, n = 20 * units.Microsecond, 1_337_011, 60 // ps, no multiple of a tick
 	b.nics[0].mac.capture = func(now units.Time, h fabric.Handle) {
-		if f := b.nics[0].frames.at(h); f.srcQPN == x.qpn {
+		if f := b.nics[0].chip.Frames.At(h); f.SrcQPN == x.qpn {
 			late = append(late, now-(begin+units.Time(len(late))*period))
 		}
 	}

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -47,7 +48,7 @@ const (
 // the NIC reads are in it as long as there is room for all that there is. So a NIC on whose chip
 // everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
 type state struct {
-	*chip
+	*chip.Chip
 	ports []*queuePairs
 
 	written []span     // by commands, while all fits
@@ -70,8 +71,8 @@ type entryUse struct {
 	waited       units.Time // summed over what did
 }
 
-func newState(on *chip) *state {
-	return &state{chip: on, awaited: awaitedElements{chip: on, fetches: stage.NewInflight(on.cfg.State.Fetches)}, fetches: stage.NewInflight(on.cfg.State.Fetches)}
+func newState(on *chip.Chip) *state {
+	return &state{Chip: on, awaited: awaitedElements{Chip: on, fetches: stage.NewInflight(on.Config.State.Fetches)}, fetches: stage.NewInflight(on.Config.State.Fetches)}
 }
 
 // full reports whether entries have to be looked up.
@@ -81,7 +82,7 @@ func linesOf(bytes int) int { return (bytes + pcie.CacheLine - 1) / pcie.CacheLi
 
 // write says that a command has written entries.
 func (s *state) write(first uint64, bytes int) {
-	if s.cfg.State.Bytes == 0 || s.lines != nil {
+	if s.Config.State.Bytes == 0 || s.lines != nil {
 		return
 	}
 	if n := linesOf(bytes); s.hold(n) {
@@ -92,12 +93,12 @@ func (s *state) write(first uint64, bytes int) {
 // hold counts lines that are on the chip and reports whether all still fits. If not, what was
 // there before is in the cache from now on, as far as its sets have room.
 func (s *state) hold(n int) bool {
-	most := int(s.cfg.State.Bytes / pcie.CacheLine)
+	most := int(s.Config.State.Bytes / pcie.CacheLine)
 	if s.held+n <= most {
 		s.held += n
 		return true
 	}
-	s.lines = newLineCache(most, s.cfg.State.Ways)
+	s.lines = newLineCache(most, s.Config.State.Ways)
 	for _, w := range s.written {
 		for i := range w.n {
 			s.lines.touch(w.first+uint64(i)*pcie.CacheLine, w.first >= contextTable && w.first < keyTable)
@@ -140,7 +141,7 @@ func (s *state) put(at uint64, bytes int) {
 	switch {
 	case s.lines != nil:
 		s.enter(at, bytes)
-	case s.cfg.State.Bytes > 0:
+	case s.Config.State.Bytes > 0:
 		if !s.hold(linesOf(bytes)) {
 			s.enter(at, bytes)
 		}
@@ -152,7 +153,7 @@ func (s *state) take(at uint64, bytes int) {
 	switch {
 	case s.lines != nil:
 		s.forget(at, bytes)
-	case s.cfg.State.Bytes > 0:
+	case s.Config.State.Bytes > 0:
 		s.held -= linesOf(bytes)
 	}
 }
@@ -161,7 +162,7 @@ func (s *state) take(at uint64, bytes int) {
 func (s *state) enter(at uint64, bytes int) {
 	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		if _, _, displaced := s.lines.touch(at, false); displaced != 0 {
-			s.pcie.Write(s.Now(), displaced, pcie.CacheLine, pcie.ForContext)
+			s.Link.Write(s.Now(), displaced, pcie.CacheLine, pcie.ForContext)
 		}
 	}
 }
@@ -208,9 +209,9 @@ func (s *state) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time, 
 	free = fetches.Free(t)
 	// Its room on the link is taken now. If it has to wait to be read, it will not wait
 	// for what is on the link now as well.
-	done := max(s.pcie.Read(t, from, missing*pcie.CacheLine, k.why), free+s.pcie.Alone(missing*pcie.CacheLine))
+	done := max(s.Link.Read(t, from, missing*pcie.CacheLine, k.why), free+s.Link.Alone(missing*pcie.CacheLine))
 	for _, l := range s.back {
-		s.pcie.Write(t, l, pcie.CacheLine, pcie.ForContext)
+		s.Link.Write(t, l, pcie.CacheLine, pcie.ForContext)
 	}
 	s.back = s.back[:0]
 	fetches.Hold(done)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -39,7 +40,7 @@ func cacheUse(n *NIC, name string) stage.CacheUse {
 
 // perRequest returns the bytes, both ways, that a host's requests took on PCIe each.
 func perRequest(n *NIC, why pcie.Purpose) float64 {
-	return float64(n.pcie.Crossed(pcie.Upstream)[why.String()]+n.pcie.Crossed(pcie.Downstream)[why.String()]) / float64(n.Stats().Requests)
+	return float64(n.chip.Link.Crossed(pcie.Upstream)[why.String()]+n.chip.Link.Crossed(pcie.Downstream)[why.String()]) / float64(n.Stats().Requests)
 }
 
 // Small writes over more and more queue pairs: as long as their contexts fit, the rate
@@ -78,13 +79,13 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	}
 	// As many are read at a time as may be, from the first doorbells on; those that packets
 	// before the wire wait for are counted, and are read later. Most are contexts.
-	last := units.Time(sort.Search(int(b.e.Now())*2, func(at int) bool { return n.state.fetches.Idle(units.Time(at), n.cfg.State.Fetches) }))
-	if got, want := float64(misses)/last.Seconds(), 4/n.pcie.Alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
+	last := units.Time(sort.Search(int(b.e.Now())*2, func(at int) bool { return n.state.fetches.Idle(units.Time(at), n.chip.Config.State.Fetches) }))
+	if got, want := float64(misses)/last.Seconds(), 4/n.chip.Link.Alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
 		t.Errorf("%.2f M entries read a second, want %.2f", got/1e6, want/1e6)
 	}
 	// Lines of contexts that are read change, so that they are written back.
-	header := n.cfg.PCIe.Headers
-	reads, writes := n.pcie.Traffic(pcie.Downstream, pcie.CplD, pcie.ForContext), n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext)
+	header := n.chip.Config.PCIe.Headers
+	reads, writes := n.chip.Link.Traffic(pcie.Downstream, pcie.CplD, pcie.ForContext), n.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext)
 	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.Completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.Request())
 	if back > read+160*units.KiB || back < read-160*units.KiB {
 		t.Errorf("%d bytes written back, %d read", back, read)
@@ -142,7 +143,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 			all = append(all, r)
 		}
 		rate = b.scatter(all, x, x.region(t, make([]byte, 64)), pages, 4096, 64, 200*units.Microsecond)
-		return rate, y.nic.pcie.Crossed(pcie.Downstream)[pcie.ForTranslation.String()]
+		return rate, y.nic.chip.Link.Crossed(pcie.Downstream)[pcie.ForTranslation.String()]
 	}
 	fits, none := run(1, 8*lines, 0)
 	over, some := run(1, 64*lines, 0)
@@ -294,12 +295,12 @@ func TestStateNeedByHand(t *testing.T) {
 	if ready, _ := s.need(0, entryContext, contextTable, contextTable, 256); ready != 0 {
 		t.Errorf("the first context is there at %v", ready)
 	}
-	one := n.pcie.Alone(256)
+	one := n.chip.Link.Alone(256)
 	first, free := s.need(0, entryContext, other, other, 256)
 	if first != one || free != 0 {
 		t.Errorf("the second is there at %v, its read begins at %v, want %v and 0", first, free, one)
 	}
-	if got := n.pcie.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext).Packets; got != 4 {
+	if got := n.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext).Packets; got != 4 {
 		t.Errorf("%d lines written back, want the first context's 4", got)
 	}
 	if again, _ := s.need(one/2, entryContext, other, other, 256); again != first {
@@ -307,13 +308,13 @@ func TestStateNeedByHand(t *testing.T) {
 	}
 	// One at a time: the next one waits for that read.
 	ready, free := s.need(one/2, entryKey, keyTable+keyBytes, keyTable+keyBytes, keyBytes)
-	if want := first + n.pcie.Alone(keyBytes); free != first || ready != want {
+	if want := first + n.chip.Link.Alone(keyBytes); free != first || ready != want {
 		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
 	}
 	// It took the place of the context's oldest line, and each of the lines that is read for it takes the next one's.
-	before := n.pcie.Crossed(pcie.Downstream)[pcie.ForContext.String()]
+	before := n.chip.Link.Crossed(pcie.Downstream)[pcie.ForContext.String()]
 	s.need(ready, entryContext, other, other, 256)
-	if got, want := n.pcie.Crossed(pcie.Downstream)[pcie.ForContext.String()]-before, before; got != want {
+	if got, want := n.chip.Link.Crossed(pcie.Downstream)[pcie.ForContext.String()]-before, before; got != want {
 		t.Errorf("%d bytes read, want %d as for all of it", got, want)
 	}
 	if u := s.uses[entryContext]; u.hits != 2 || u.misses != 2 || s.uses[entryKey].misses != 1 {
@@ -371,9 +372,9 @@ func TestReadsDeclineWithQueuePairs(t *testing.T) {
 		cfg := preset(t, "connectib")
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for i, n := range b.nics {
-			n.cfg.State.Bytes = 0
+			n.chip.Config.State.Bytes = 0
 			if i == small {
-				n.cfg.State.Bytes = 64 * units.KiB
+				n.chip.Config.State.Bytes = 64 * units.KiB
 			}
 		}
 		for range pairs {
@@ -400,7 +401,7 @@ func TestCacheConfigIsChecked(t *testing.T) {
 	} {
 		c := preset(t, "cx5")
 		change(&c)
-		if _, err := New(b.e, b.net, NewFrames(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New(b.e, b.net, frames.New(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -15,14 +16,14 @@ const (
 
 // translation looks up those entries.
 type translation struct {
-	*chip
+	*chip.Chip
 	regions   *memory
 	state     *state
 	heldUntil units.Time // until when packets can't be taken, since too many entries are being read
 }
 
 func (x *translation) keyAddr(key uint32) uint64 {
-	return keyTable + x.tables + uint64(key>>8)*keyBytes
+	return keyTable + x.Tables + uint64(key>>8)*keyBytes
 }
 
 // lines returns how many lines a region's pages take.
@@ -64,7 +65,7 @@ func (x *translation) region(t units.Time, r *region, addr, length uint64) units
 		at := r.table + i*pcie.CacheLine
 		ready, _ := x.state.need(t, entryPages, at, at, pcie.CacheLine)
 		if known > t && ready > t { // read after the key
-			ready = max(ready, known+x.pcie.Alone(pcie.CacheLine))
+			ready = max(ready, known+x.Link.Alone(pcie.CacheLine))
 		}
 		done = max(done, ready)
 	}

@@ -2,6 +2,8 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -12,7 +14,7 @@ import (
 // packet means. transport carries that out: it places data, starts atomics, completes
 // receives and requests, sends answers and arms timers.
 type transport struct {
-	*chip
+	*chip.Chip
 	pairs       *queuePairs
 	receives    *receives
 	receiver    *receiver
@@ -37,25 +39,25 @@ type transport struct {
 func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.packets++
 	t.receiver.queued.Add(now, -1)
-	f := t.frames.at(h)
-	q := t.pairs.find(f.dstQPN)
+	f := t.Frames.At(h)
+	q := t.pairs.find(f.DstQPN)
 	switch {
-	case q == nil || q.rc == nil || q.to == nil && (int(t.net.Packet(h).Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
+	case q == nil || q.rc == nil || q.to == nil && (int(t.Net.Packet(h).Src) != q.peer.Host || f.SrcQPN != q.peer.QPN):
 		t.noQP++
 		t.drop(now, h)
 		return
-	case q.to != nil && f.qkey != q.qkey:
+	case q.to != nil && f.QKey != q.qkey:
 		t.badQKey++
 		t.drop(now, h)
 		return
 	}
-	if f.desc.Header.Opcode == ib.CNP {
+	if f.Desc.Header.Opcode == ib.CNP {
 		t.drop(now, h)
 		t.cnpArrived(now, q)
 		return
 	}
 	if q.recv.fetched {
-		if !isResponse(f.desc.Header.Opcode) && t.receives.park(now, q, h, f) {
+		if !frames.IsResponse(f.Desc.Header.Opcode) && t.receives.park(now, q, h, f) {
 			return
 		}
 	} else if q.recv.refill != nil && q.recv.queue.Len() == 0 && needsRecv(f) && q.rc.State() != ib.Err {
@@ -66,21 +68,21 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 
 // handle takes a packet of a queue pair through the transport.
 func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
-	f := t.frames.at(h)
-	t.payload += units.Bytes(f.desc.Payload)
-	from := arrival{f, units.Bytes(f.wire.Size), t.net.Packet(h).Src}
+	f := t.Frames.At(h)
+	t.payload += units.Bytes(f.Desc.Payload)
+	from := arrival{f, units.Bytes(f.Wire.Size), t.Net.Packet(h).Src}
 	had := q.recv.queue.Len()
 	t.receiver.buffer.take(now)
 	var eff rc.Effects
-	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
-	switch f.desc.Header.Opcode {
+	q.rc.Receive(now, &f.Desc.Header, f.Desc.Payload, &eff)
+	switch f.Desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(t.lane, h, f)
+		q.report.fromAck(t.Lane, h, f)
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(t.lane, h, &f.wire)
+		q.report.fromData(t.Lane, h, &f.Wire)
 	default:
 		notify := marked(f)
-		kept := q.noteEcho(t.chip, h, f)
+		kept := q.noteEcho(t.Chip, h, f)
 		t.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			t.receives.prefetch(now, q.recv)
@@ -90,7 +92,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 		}
 		t.receiver.buffer.leave(now, int(from.size))
 		if !kept {
-			t.release(h)
+			t.Release(h)
 		}
 		if notify {
 			t.notify(now, q)
@@ -99,19 +101,19 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	}
 	t.carryOut(now, q, &eff, from)
 	t.receiver.buffer.leave(now, int(from.size))
-	t.release(h)
+	t.Release(h)
 }
 
 // drop frees a packet of which nothing is left to do.
 func (t *transport) drop(now units.Time, h fabric.Handle) {
 	t.receiver.buffer.take(now)
-	t.receiver.buffer.leave(now, int(t.frames.at(h).wire.Size))
-	t.release(h)
+	t.receiver.buffer.leave(now, int(t.Frames.At(h).Wire.Size))
+	t.Release(h)
 }
 
 // arrival is a packet that the transport handles; the zero value is none.
 type arrival struct {
-	*frame
+	*frames.Frame
 	size units.Bytes // on the wire
 	src  int32       // the host that sent it
 }
@@ -123,7 +125,7 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 	if eff.Do&rc.DoCheck != 0 {
 		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
 	}
-	t.offload.account(now, q, eff, from.frame)
+	t.offload.account(now, q, eff, from.Frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
 	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
 		// The transport's answer to that replaces its earlier one.
@@ -145,7 +147,7 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 		}
 	}
 	if do&rc.DoRecv != 0 {
-		t.completeReceive(now, q, &recv, from.frame)
+		t.completeReceive(now, q, &recv, from.Frame)
 	}
 	if events != 0 {
 		t.async.raiseAll(now, q.num, events)
@@ -164,14 +166,14 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 }
 
 // completeReceive completes a receive; f is the packet that did, or nil for a flush.
-func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
+func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frames.Frame) {
 	q.recv.free(r.Slot)
 	e := CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
 	}
 	if q.to != nil && f != nil {
-		e.SrcQPN, e.HasGRH = f.srcQPN, t.hasGRH()
+		e.SrcQPN, e.HasGRH = f.SrcQPN, t.HasGRH()
 	}
 	t.completions.complete(now, now, q.cfg.RecvCQ, e)
 }
@@ -227,7 +229,7 @@ func (t *transport) failSend(now units.Time, q *qp, slot uint32, status ib.WCSta
 func (t *transport) armTimer(now units.Time, q *qp) {
 	if at := q.rc.Deadline(); at < q.timerAt {
 		q.timerAt = max(at, now)
-		t.schedule(q.timerAt, evTimer, uint64(q.num))
+		t.Schedule(q.timerAt, chip.EvTimer, uint64(q.num))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -258,7 +259,7 @@ func TestPacketBytes(t *testing.T) {
 		{fabric.InfiniBand, ib.WriteOnly, 64, 8 + 12 + 16 + 64 + 4 + 2}, {fabric.InfiniBand, ib.ReadResponseOnly, 61, 8 + 12 + 4 + 64 + 4 + 2},
 		{fabric.InfiniBand, ib.Acknowledge, 0, 8 + 12 + 4 + 4 + 2}, {fabric.Ethernet, ib.Acknowledge, 0, 66}, {fabric.Ethernet, ib.WriteMiddle, 1024, 50 + 12 + 1024},
 	} {
-		if got := packetBytes(c.framing, c.op, c.payload); got != c.want {
+		if got := frames.PacketBytes(c.framing, c.op, c.payload); got != c.want {
 			t.Errorf("%v, %v, %d: %d bytes, want %d", c.framing, c.op, c.payload, got, c.want)
 		}
 	}

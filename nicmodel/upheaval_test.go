@@ -362,19 +362,8 @@ func TestUpheaval(t *testing.T) {
 		if live := b.net.Live(); live != 0 {
 			rt.Fatalf("%d packets are never freed", live)
 		}
-		if f := b.nics[0].frames; len(f.idle) != len(f.buffers) {
-			// Those that the fabric dropped come back when their frame is used again.
-			held := 0
-			for _, block := range *f.blocks.Load() {
-				for i := range block {
-					if block[i].buffer != 0 {
-						held++
-					}
-				}
-			}
-			if len(f.idle)+held != len(f.buffers) {
-				rt.Fatalf("%d of %d payload buffers are lost", len(f.buffers)-len(f.idle)-held, len(f.buffers))
-			}
+		if all, free, held := b.nics[0].chip.Frames.Payloads(); free+held != all {
+			rt.Fatalf("%d of %d payload buffers are lost", all-free-held, all)
 		}
 	})
 }

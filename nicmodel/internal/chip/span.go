@@ -1,7 +1,8 @@
-package nicmodel
+package chip
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -61,59 +62,45 @@ type Span struct {
 	PSN    units.PSN
 }
 
-// tracer reports spans.
-type tracer struct {
-	pairs  *queuePairs
+// Tracer reports spans.
+type Tracer struct {
 	host   int
-	report func(*Span) // nil if not set
+	Peer   func(qpn uint32) (host int, ok bool) // the far end of a queue pair
+	Report func(*Span)                          // nil if not set
 	span   Span
 }
 
-// OnSpan calls f with every span as soon as its end is known, which may lie in the
-// future; nil ends the calls. The span is valid during the call. f must not change
-// the NIC.
-func (n *NIC) OnSpan(f func(*Span)) { n.spans.report = f }
-
-// request reports a span of requests of a queue pair.
-func (t *tracer) request(q *qp, at Place, begin, end units.Time, slot uint32, count int) {
-	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: q.num, Slot: slot & uint32(len(q.sq)-1), Count: uint32(count), Ring: uint32(len(q.sq))}
-	t.report(&t.span)
+// Request reports a span of requests of a queue pair, whose send queue is a ring of so many places.
+func (t *Tracer) Request(qpn uint32, ring int, at Place, begin, end units.Time, slot uint32, count int) {
+	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: qpn, Slot: slot & uint32(ring-1), Count: uint32(count), Ring: uint32(ring)}
+	t.Report(&t.span)
 }
 
-// packet reports a span of a packet that the NIC of host from built.
-func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
-	d := &f.desc
+// Packet reports a span of a packet that the NIC of host from built.
+func (t *Tracer) Packet(f *frames.Frame, at Place, begin, end units.Time, from int32) {
+	d := &f.Desc
 	s := &t.span
 	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
-	s.Response = isResponse(d.Header.Opcode)
+	s.Response = frames.IsResponse(d.Header.Opcode)
 	// The requester is the host that built a request, or that gets a response.
 	mine := int(from) == t.host
 	switch {
 	case !s.Response:
-		s.Host, s.QPN = int(from), f.srcQPN
+		s.Host, s.QPN = int(from), f.SrcQPN
 	case !mine:
-		s.Host, s.QPN = t.host, f.dstQPN
+		s.Host, s.QPN = t.host, f.DstQPN
 	default:
-		q := t.pairs.find(f.srcQPN)
-		if q == nil {
+		host, ok := t.Peer(f.SrcQPN)
+		if !ok {
 			return
 		}
-		s.Host, s.QPN = q.peer.Host, f.dstQPN
+		s.Host, s.QPN = host, f.DstQPN
 	}
-	t.report(s)
+	t.Report(s)
 }
 
-// isResponse reports whether a packet is what a responder sends.
-func isResponse(op ib.Opcode) bool {
-	switch op {
-	case ib.Acknowledge, ib.AtomicAcknowledge, ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly, ib.CNP:
-		return true
-	}
-	return false
-}
-
-// completion reports a span of a completion.
-func (t *tracer) completion(e *CQE, at Place, begin, end units.Time) {
-	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: e.QPN, Slot: e.Slot, Count: 1, Response: e.Opcode&ib.WCRecv != 0}
-	t.report(&t.span)
+// Completion reports a span of the completion of a request, or of a receive.
+func (t *Tracer) Completion(qpn, slot uint32, of ib.WCOpcode, at Place, begin, end units.Time) {
+	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: qpn, Slot: slot, Count: 1, Response: of&ib.WCRecv != 0}
+	t.Report(&t.span)
 }

@@ -1,4 +1,4 @@
-package nicmodel
+package chip
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestAgendaOrder(t *testing.T) {
 		for i := range rapid.IntRange(0, 100).Draw(t, "n") {
 			now := e.Now()
 			at := now + units.Time(rapid.IntRange(0, 9).Draw(t, "ahead"))
-			kind := rapid.SampledFrom([]uint32{evReceive, evWire, evSchedule, evLimiter, evTimer}).Draw(t, "kind")
+			kind := rapid.SampledFrom([]uint32{EvReceive, EvWire, EvSchedule, EvLimiter, EvTimer}).Draw(t, "kind")
 			e.Schedule(at, &src, id, kind, uint64(i))
 			a.add(at, kind, uint64(i))
 			until := now + units.Time(rapid.IntRange(0, 3).Draw(t, "step"))
@@ -45,7 +45,7 @@ func TestAgendaAllocatesNothing(t *testing.T) {
 	a := newAgenda()
 	now := units.Time(0)
 	step := func() {
-		for i, kind := range []uint32{evReceive, evWire, evTimer, evSchedule, evReceive, evWire} {
+		for i, kind := range []uint32{EvReceive, EvWire, EvTimer, EvSchedule, EvReceive, EvWire} {
 			a.add(now+units.Time(10-i), kind, 0)
 		}
 		now += 20

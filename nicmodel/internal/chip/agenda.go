@@ -1,4 +1,4 @@
-package nicmodel
+package chip
 
 import (
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -40,11 +40,11 @@ func newAgenda() agenda {
 // one is the place of a kind in ones, or -1.
 func one(kind uint32) int {
 	switch kind {
-	case evSchedule:
+	case EvSchedule:
 		return 0
-	case evLimiter:
+	case EvLimiter:
 		return 1
-	case evWire:
+	case EvWire:
 		return 2
 	}
 	return -1
@@ -53,7 +53,7 @@ func one(kind uint32) int {
 func (a *agenda) add(at units.Time, kind uint32, arg uint64) {
 	a.seq++
 	e := entry{at, arg, a.seq, kind}
-	if kind == evReceive && (a.head == a.tail || at >= a.last) {
+	if kind == EvReceive && (a.head == a.tail || at >= a.last) {
 		a.line(e)
 		return
 	}
