@@ -12,23 +12,24 @@ import (
 // Chip is what the parts of a NIC have in common: where it is, what it is made of, the link to the host, the packets
 // that it builds and receives, and the events that it schedules for itself.
 type Chip struct {
-	Config config.Config
-	Host   int
-	Line   units.Rate
 	Engine *des.Engine
 	Net    *fabric.Network
 	Frames *frames.Slab
 	Link   *pcie.Link
-	Spans  Tracer
-	Tables uint64       // where its tables begin, of those of all ports
 	Lane   *fabric.Lane // that the host runs on
+	Host   int
+	Line   units.Rate
+	Tables uint64 // where its tables begin, of those of all ports
 
 	id      des.NodeID
 	src     des.Source
 	called  units.Time // of what the lane called the NIC for last
-	Divided bool       // the network is; all below is for that
+	Divided bool       // the network is
+	alarmAt units.Time // then, of the first of events that the host's alarm is set for, or Never
 	events  agenda
-	alarmAt units.Time // of the first of them that the host's alarm is set for, or Never
+
+	Spans  Tracer
+	Config config.Config
 }
 
 // New is of a NIC at a host's port.

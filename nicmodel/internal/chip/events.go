@@ -2,9 +2,9 @@ package chip
 
 // Kinds of events that a NIC schedules for itself, with what their argument is.
 const (
-	EvDoorbell        = iota // a doorbell has arrived: doorbellEvent
+	EvDoorbell        = iota // a doorbell has arrived: Stores
 	EvStore                  // the NIC has room for a store that waits in the host: nothing
-	EvElements               // send queue elements are in the NIC: elementsEvent
+	EvElements               // send queue elements are in the NIC: Elements
 	EvSchedule               // the scheduler is free: nothing
 	EvLimiter                // a paced queue pair is due: nothing
 	EvLimit                  // a burst of a limited queue pair is due: queue pair
@@ -13,14 +13,14 @@ const (
 	EvTimer                  // a queue pair's transport timer: queue pair
 	EvAtomic                 // an atomic operation has ended: its index
 	EvUnit                   // a queue pair's request has left its processing unit: queue pair
-	EvCompletion             // a completion has become visible: completionEvent
+	EvCompletion             // a completion has become visible: Completion
 	EvLand                   // data are due in host memory: nothing
 	EvArm                    // an arming has reached the NIC: completion queue
 	EvModeration             // a queue's event has waited long enough: completion queue
 	EvInterrupt              // a completion event has got to the host: completion queue
-	EvReceives               // receives are in the NIC: receivesEvent
-	EvRecordRequested        // the request for a doorbell record is at the host's memory: receivesEvent
-	EvRecordArrived          // a doorbell record is in the NIC: receivesEvent
+	EvReceives               // receives are in the NIC: Receives
+	EvRecordRequested        // the request for a doorbell record is at the host's memory: Receives
+	EvRecordArrived          // a doorbell record is in the NIC: Receives
 	EvSession                // a queue's compression session ends: completion queue
 	EvEngine                 // a processor is done with an event of an engine: its index
 	EvSendTime               // a wait in a send queue is over: queue pair
