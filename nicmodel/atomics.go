@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -20,9 +21,9 @@ type atomics struct {
 	*chip.Chip
 	config.Atomics
 	pairs       *queuePairs
-	regions     *memory
-	translation *translation
-	landings    *landings
+	regions     *memory.Regions
+	translation *memory.Translation
+	landings    *memory.Landings
 	transport   *transport
 	packetiser  *packetiser
 	buffer      *receiveBuffer
@@ -65,15 +66,16 @@ func newAtomics(on *chip.Chip) atomics {
 // false for ok after telling the transport if that memory may not be touched.
 func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
 	a := &eff.Atomic
-	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.Remote(q.owner(), a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		return false, false
 	}
 	known := now
-	if u.translation.active() {
-		known = u.translation.region(now, r, a.VA, 8)
-		u.translation.holdBack(now, q, known)
+	if u.translation.Active() {
+		known = u.translation.Reach(now, r, a.VA, 8)
+		u.translation.HoldBack(now, known)
+		q.translated(now, known)
 	}
 	read := u.Link.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
 	sent, _ := u.Link.Write(now, a.VA, 8, pcie.ForAtomic)
@@ -114,11 +116,11 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 // execute changes the word, as the host sees it at visible, and gives the transport
 // what it was.
 func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
-	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.Remote(q.owner(), a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		return false
 	}
-	orig, ok := u.landings.change(visible, r, a)
+	orig, ok := u.landings.Change(visible, r, a)
 	if ok {
 		q.rc.AtomicDone(a.Slot, orig)
 	}

@@ -65,14 +65,13 @@ func TestReadsThatWaitToBeSent(t *testing.T) {
 		}
 		b.e.RunUntil(2 * stop)
 		n := b.nics[0]
-		n.state.awaited.clear(2 * stop)
 		for _, q := range n.pairs.all {
 			if q.reads != 0 || q.admitted != q.posted {
 				t.Errorf("%d Reads of a queue pair are held when all is over, %d of %d were taken in", q.reads, q.admitted, q.posted)
 			}
 		}
-		if n.state.awaited.held != 0 && n.state.awaited.lines == nil {
-			t.Errorf("%d lines are held when all is over", n.state.awaited.held)
+		if _, held := n.state.LinesHeld(2 * stop); held != 0 {
+			t.Errorf("%d lines are held when all is over", held)
 		}
 		return n
 	}
@@ -107,25 +106,5 @@ func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	}
 	if got := misses(16 * units.Gbps); got == 0 {
 		t.Error("no misses with a slow link")
-	}
-}
-
-func TestUsedElementsByHand(t *testing.T) {
-	var u usedElements
-	for i := range 40 { // it grows
-		u.add(units.Time(i/2), uint64(i), 1)
-	}
-	u.add(3, 40, 1) // not before those that went before it
-	for i := range 41 {
-		until := units.Time(min(i, 39) / 2)
-		if e := u.next(until - 1); e != nil {
-			t.Fatalf("%d: %+v before its time", i, e)
-		}
-		if e := u.next(until); e == nil || e.at != uint64(i) {
-			t.Fatalf("%d: %+v at %d", i, e, until)
-		}
-	}
-	if u.next(units.Never) != nil {
-		t.Error("more than was put in")
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -43,8 +44,8 @@ type completions struct {
 	*chip.Chip
 	stage.Stage
 	pairs    *queuePairs
-	regions  *memory
-	landings *landings
+	regions  *memory.Regions
+	landings *memory.Landings
 	async    *asyncEvents
 	buffer   *receiveBuffer
 
@@ -145,7 +146,7 @@ func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count
 
 // becameVisible handles that the host can see a completion, and the data before it.
 func (cs *completions) becameVisible(now units.Time, e chip.Completion) {
-	cs.landings.bringDown(now)
+	cs.landings.BringDown(now)
 	if h := cs.queues[e.CQ].handler; h != nil {
 		h(now, e.Solicited)
 	}
@@ -178,11 +179,11 @@ func (cs *completions) create(entries int) (uint32, error) {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, mostCQE)
 	}
 	cs.queues = append(cs.queues, &cq{
-		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.Config.CQEBytes)),
+		ring: make([]CQE, entries), addr: cs.regions.Reserve(uint64(entries) * uint64(cs.Config.CQEBytes)),
 		events: notifier{moderation: moderation{until: units.Never}},
 	})
 	if cs.eqAddr == 0 {
-		cs.eqAddr = cs.regions.reserve(eqElements * eqeBytes)
+		cs.eqAddr = cs.regions.Reserve(eqElements * eqeBytes)
 	}
 	return uint32(len(cs.queues) - 1), nil
 }
@@ -203,7 +204,7 @@ func (cs *completions) resize(num uint32, entries int) error {
 	for i := range c.n {
 		ring[i] = c.ring[(c.head+i)%len(c.ring)]
 	}
-	c.ring, c.head, c.addr = ring, 0, cs.regions.reserve(uint64(entries)*uint64(cs.Config.CQEBytes))
+	c.ring, c.head, c.addr = ring, 0, cs.regions.Reserve(uint64(entries)*uint64(cs.Config.CQEBytes))
 	return nil
 }
 
@@ -234,7 +235,7 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 }
 
 func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
-	cs.landings.bringDown(now) // no completion is seen before its data
+	cs.landings.BringDown(now) // no completion is seen before its data
 	c := cs.queues[num]
 	i := 0
 	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -123,11 +124,11 @@ func completionsOf(t testing.TB, cfg config.Config, load [2][]traffic) (polled [
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 	ends := [2]end{x, y}
-	var regions [2]Region
+	var regions [2]memory.Region
 	for i, e := range ends {
 		regions[i] = e.region(t, make([]byte, 4096))
 		for k := range 64 {
-			if err := e.nic.RecvQueue(e.qpn).PostRecv(uint64(1000+k), []SGE{{regions[i].Addr, 4096, regions[i].Key}}); err != nil {
+			if err := e.nic.RecvQueue(e.qpn).PostRecv(uint64(1000+k), []memory.SGE{{Addr: regions[i].Addr, Length: 4096, Key: regions[i].Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,7 +164,7 @@ func completionsOf(t testing.TB, cfg config.Config, load [2][]traffic) (polled [
 				for range p.batch {
 					wrs = append(wrs, WR{
 						Request: rc.Request{ID: id[i], Op: p.op, Signaled: id[i]%3 != 0, Length: uint32(p.size), RemoteAddr: regions[1-i].Addr, RKey: regions[1-i].Key, Imm: uint32(id[i]), Solicited: p.solicited},
-						SGL:     []SGE{{regions[i].Addr, uint32(p.size), regions[i].Key}},
+						SGL:     []memory.SGE{{Addr: regions[i].Addr, Length: uint32(p.size), Key: regions[i].Key}},
 					})
 					id[i]++
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -84,7 +85,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	b.priority, b.function = p.priority, p.function
 	x, y := b.connect(p.from, p.to, cong, send, 1024)
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	register := func(e end) (Region, error) {
+	register := func(e end) (memory.Region, error) {
 		if e.nic.chip.Config.PCIe.Peer.Rate > 0 {
 			return e.nic.RegPeer(e.pd, nil, 1<<20, all)
 		}
@@ -99,7 +100,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 		b.t.Fatal(err)
 	}
 	receive := func() {
-		if err := y.nic.RecvQueue(y.qpn).PostRecv(0, []SGE{{rr.Addr, 1 << 17, rr.Key}}); err != nil {
+		if err := y.nic.RecvQueue(y.qpn).PostRecv(0, []memory.SGE{{Addr: rr.Addr, Length: 1 << 17, Key: rr.Key}}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -122,10 +123,10 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 			if p.inline {
 				wr.Inline = pattern(int(p.size), 1)
 			} else {
-				wr.SGL = []SGE{{lr.Addr, p.size, lr.Key}}
+				wr.SGL = []memory.SGE{{Addr: lr.Addr, Length: p.size, Key: lr.Key}}
 				if p.pieces > 1 {
 					first := p.size / p.pieces
-					wr.SGL = []SGE{{lr.Addr, first, lr.Key}, {lr.Addr + 1<<18, p.size - first, lr.Key}}
+					wr.SGL = []memory.SGE{{Addr: lr.Addr, Length: first, Key: lr.Key}, {Addr: lr.Addr + 1<<18, Length: p.size - first, Key: lr.Key}}
 				}
 			}
 			if p.wait > 0 && x.nic.chip.Config.SendTime.Tick > 0 {

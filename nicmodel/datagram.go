@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -58,9 +59,10 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	}
 	sgl := q.recv.wqes[p.Slot].sgl
 	known := now
-	if m.translation.active() {
-		known = m.translation.list(now, q, sgl, from, int(length))
-		m.translation.holdBack(now, q, known)
+	if m.translation.Active() {
+		known = m.translation.List(now, q.cfg.PD, sgl, from, int(length))
+		m.translation.HoldBack(now, known)
+		q.translated(now, known)
 	}
 	d := datagramPieces{
 		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.Buffer}, skip: int(rc.GRHBytes - from),
@@ -73,8 +75,8 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.Wire})
 	}
 	reached := true
-	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
-		if r.other != nil && !r.reaches(addr, length) {
+	ok := m.regions.Walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *memory.Extent, addr, length uint64, at int) {
+		if r.Other != nil && !r.Reaches(addr, length) {
 			reached = false
 			return
 		}
@@ -96,7 +98,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 
 // datagramPieces puts the pieces of a datagram to memory.
 type datagramPieces struct {
-	landings        *landings
+	landings        *memory.Landings
 	visible         units.Time
 	header, payload part
 	skip            int // bytes of header, which what is written begins with
@@ -105,29 +107,29 @@ type datagramPieces struct {
 // part is the header of a datagram, or its payload.
 type part struct {
 	buffer uint32 // 0 for zeros
-	last   uint32 // the running count behind its newest piece
+	last   uint32 // the running count of its newest piece
 	under  bool   // it has one
 }
 
 // put puts length bytes of a part, from offset on, to a region.
-func (d *datagramPieces) put(r *region, addr, length uint64, p *part, offset int) {
+func (d *datagramPieces) put(r *memory.Extent, addr, length uint64, p *part, offset int) {
 	if length == 0 {
 		return
 	}
-	if r.other != nil {
-		d.landings.putOther(d.visible, r, addr, length, p.buffer, offset)
-	} else if b := r.at(addr, length); len(b) > 0 {
-		d.landings.put(d.visible, r.key, b, p.buffer, offset)
+	if r.Other != nil {
+		d.landings.PutOther(d.visible, r, addr, length, p.buffer, offset)
+	} else if b := r.At(addr, length); len(b) > 0 {
+		d.landings.Put(d.visible, r.Key, b, p.buffer, offset)
 	} else {
 		return // a phantom
 	}
-	p.last, p.under = d.landings.to, true
+	p.last, p.under = d.landings.Newest(), true
 }
 
 // end has the part's newest piece give its buffer back, and reports whether there is one.
-func (p *part) end(l *landings) bool {
+func (p *part) end(l *memory.Landings) bool {
 	if p.under {
-		l.ring[(p.last-1)&uint32(len(l.ring)-1)].last = true
+		l.Own(p.last)
 	}
 	return p.under
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -23,8 +24,8 @@ func TestDepartures(t *testing.T) {
 	const post = 5 * units.Microsecond
 	b.e.RunUntil(post)
 	b.post(x,
-		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 4096, lr.Key}}},
-		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 4096, lr.Key}}},
+		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 4096, Key: lr.Key}}},
+		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 4096, Key: lr.Key}}},
 	)
 	b.e.RunUntil(units.Millisecond)
 	all := b.poll(x)

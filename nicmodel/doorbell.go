@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -11,7 +12,7 @@ import (
 // WR is a send work request as the host posts it.
 type WR struct {
 	Request rc.Request
-	SGL     []SGE
+	SGL     []memory.SGE
 	Inline  []byte // instead of an SGL
 	// To and QKey are a datagram's destination, and the Q_Key that it carries.
 	To   Peer

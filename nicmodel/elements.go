@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
@@ -79,8 +80,9 @@ type elements struct {
 	pairs     *queuePairs
 	transport *transport
 	scheduler *scheduler
-	state     *state
+	state     *icm.Memory
 	buffer    *receiveBuffer
+	ports     *ports
 
 	queued stage.Gauge // requests whose doorbell has been rung
 	handed uint64      // to the transport
@@ -96,7 +98,7 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	}
 	ready := e.need(t, q, slot)
 	if first && w.awaited { // which is another memory
-		e.state.take(q.elementAt(slot), q.wqeBytes(w))
+		e.state.Take(q.elementAt(slot), q.wqeBytes(w))
 	}
 	return ready
 }
@@ -104,10 +106,10 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 // need returns when an element that is needed at t is available: one that was
 // displaced is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
-	if e.state.lines == nil {
+	if !e.state.Full() {
 		return t
 	}
-	ready, _ := e.state.need(t, entryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
+	ready, _ := e.state.Need(t, icm.EntryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	return ready
 }
 
@@ -141,13 +143,13 @@ func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
 	at, bytes := q.elementAt(count), q.wqeBytes(w)
 	if w.awaited {
-		e.state.awaited.take(e.buffer.busy(), at, bytes)
+		e.state.Awaited.Take(e.buffer.busy(), at, bytes)
 		q.reads--
 		if w.started {
 			return
 		}
 	}
-	e.state.take(at, bytes)
+	e.state.Take(at, bytes)
 }
 
 // admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
@@ -166,9 +168,9 @@ func (e *elements) admit(now units.Time, q *qp) {
 			w.awaited = true
 			at, bytes := q.elementAt(q.admitted), q.wqeBytes(w)
 			if w.started {
-				e.state.take(at, bytes)
+				e.state.Take(at, bytes)
 			}
-			e.state.awaited.put(now, at, bytes)
+			e.state.Awaited.Put(now, at, bytes)
 		}
 		q.admitted++
 	}
@@ -231,14 +233,14 @@ func (e *elements) next(q *qp) int {
 // ahead is how many elements of a queue may be on the chip before they are started; 0 is no limit. If not all
 // fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
 func (e *elements) ahead() int {
-	if !e.state.full() || e.Config.WQEPrefetch == 0 {
+	if !e.state.Full() || e.Config.WQEPrefetch == 0 {
 		return e.Config.WQEPrefetch
 	}
 	queues := 0
-	for _, p := range e.state.ports {
+	for _, p := range e.ports.all {
 		queues += p.live
 	}
-	left := int(e.Config.State.Bytes) - queues*linesOf(e.Config.State.Context)*pcie.CacheLine
+	left := int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
 	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
 }
 
@@ -301,7 +303,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 		if q.departures != nil {
 			q.departures[slot] = departure{}
 		}
-		e.state.put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
+		e.state.Put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
 		q.handed++
 	}
 	e.handed += uint64(count)
@@ -323,3 +325,6 @@ func (e *elements) timeCame(now units.Time, q *qp) {
 		e.hand(now, q)
 	}
 }
+
+// awaitsAnswer reports whether a request's answer brings data, whose place the element says.
+func awaitsAnswer(op ib.WROpcode) bool { return op == ib.WRRDMARead || op.IsAtomic() }

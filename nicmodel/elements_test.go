@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -32,7 +33,7 @@ func TestWQEBytes(t *testing.T) {
 	}
 }
 
-func inlineWrite(id uint64, r Region, n int) WR {
+func inlineWrite(id uint64, r memory.Region, n int) WR {
 	return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: uint32(n), RemoteAddr: r.Addr, RKey: r.Key}, Inline: pattern(n, 1)}
 }
 
@@ -85,7 +86,7 @@ func TestPrefetchOfElements(t *testing.T) {
 			mine, r := x.region(t, make([]byte, 1024)), y.region(t, make([]byte, 1024))
 			var wrs []WR
 			for i := range posted {
-				wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Signaled: true, Length: 1024, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{mine.Addr, 1024, mine.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Signaled: true, Length: 1024, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: mine.Addr, Length: 1024, Key: mine.Key}}})
 			}
 			b.post(x, wrs...)
 			// The wire takes 89 us for each.
@@ -169,7 +170,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 			for i := range batch {
 				wr := inlineWrite(uint64(i), r, 8)
 				if op == ib.WRRDMARead {
-					wr.Request.Op, wr.Inline, wr.SGL = op, nil, []SGE{{mine.Addr, 8, mine.Key}}
+					wr.Request.Op, wr.Inline, wr.SGL = op, nil, []memory.SGE{{Addr: mine.Addr, Length: 8, Key: mine.Key}}
 				}
 				wr.Request.Signaled = i%2 == 0 || i == batch-1
 				wrs = append(wrs, wr)
@@ -181,8 +182,8 @@ func TestElementsThatDoNotFit(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		if s := x.nic.state; !s.full() && s.held != 3 {
-			t.Errorf("%d lines are held when all is over", s.held)
+		if held, _ := x.nic.state.LinesHeld(b.e.Now()); !x.nic.state.Full() && held != 3 {
+			t.Errorf("%d lines are held when all is over", held)
 		}
 		return cacheUse(x.nic, "wqe")
 	}
@@ -205,7 +206,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.datagrams(0, 32, nil), b.datagrams(1, 32, nil)
 	bad := datagramTo(y, nil)
-	bad.Request.Length, bad.SGL = 8, []SGE{{1, 8, 1}}
+	bad.Request.Length, bad.SGL = 8, []memory.SGE{{Addr: 1, Length: 8, Key: 1}}
 	b.post(x, bad, bad, bad, bad, bad, bad, bad, bad)
 	b.e.RunUntil(units.Millisecond)
 	if got := b.poll(x); len(got) != 8 || x.nic.State(x.qpn) != ib.SQE {
@@ -236,7 +237,7 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		mine, r := x.region(t, make([]byte, 64)), y.region(t, make([]byte, 64))
 		var wrs []WR
 		for i := range posted {
-			wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Length: 64, RemoteAddr: r.Addr, RKey: r.Key, Signaled: i == posted-1}, SGL: []SGE{{mine.Addr, 64, mine.Key}}})
+			wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Length: 64, RemoteAddr: r.Addr, RKey: r.Key, Signaled: i == posted-1}, SGL: []memory.SGE{{Addr: mine.Addr, Length: 64, Key: mine.Key}}})
 		}
 		post = append(post, func() {
 			b.poll(x)
@@ -258,7 +259,7 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		t.Errorf("%d ahead while all fits, want %d", got, cfg.WQEPrefetch)
 	}
 	round() // in which the NIC finds that not all fits
-	if got := elements.ahead(); !nic.state.full() || got != 8 {
+	if got := elements.ahead(); !nic.state.Full() || got != 8 {
 		t.Errorf("%d ahead when not all fits, want 8", got)
 	}
 	const once = queues * posted * pcie.CacheLine

@@ -5,6 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -33,7 +34,7 @@ func FirstPacket(c *config.Config, payload int, mtu units.Bytes, line units.Rate
 	})
 	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: uint32(payload), RemoteAddr: y.region.Addr, RKey: y.region.Key}}
 	if payload > 0 {
-		wr.SGL = []SGE{{x.region.Addr, uint32(payload), x.region.Key}}
+		wr.SGL = []memory.SGE{{Addr: x.region.Addr, Length: uint32(payload), Key: x.region.Key}}
 	}
 	if err := x.nic.PostSend(x.qpn, &wr); err != nil {
 		return 0, 0, err
@@ -49,7 +50,7 @@ func FirstPacket(c *config.Config, payload int, mtu units.Bytes, line units.Rate
 type idleEnd struct {
 	nic    *NIC
 	qpn    uint32
-	region Region
+	region memory.Region
 }
 
 // idlePair connects two such NICs by a link, for one WRITE.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -31,7 +32,7 @@ func TestLocalInvalidateStaysInItsProtectionDomain(t *testing.T) {
 	other, _ := x.nic.RegMR(x.nic.AllocPD(), make([]byte, 100), 0, ib.AccessLocalWrite)
 	b.post(x, WR{Request: rc.Request{ID: 1, Op: ib.WRLocalInv, Signaled: true, Imm: other.Key}})
 	b.e.RunUntil(units.Second)
-	if x.nic.regions.region(other.Key) == nil {
+	if x.nic.regions.Find(other.Key) == nil {
 		t.Error("another PD's region invalidated")
 	}
 }
@@ -41,8 +42,8 @@ func TestAcknowledgementsDoNotOvertakeReads(t *testing.T) {
 	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
 	for i := range 8 {
 		b.post(x,
-			WR{Request: rc.Request{ID: uint64(2 * i), Op: ib.WRRDMARead, Signaled: true, Length: 2000, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 2000, l.Key}}},
-			WR{Request: rc.Request{ID: uint64(2*i + 1), Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+			WR{Request: rc.Request{ID: uint64(2 * i), Op: ib.WRRDMARead, Signaled: true, Length: 2000, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 2000, Key: l.Key}}},
+			WR{Request: rc.Request{ID: uint64(2*i + 1), Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 	}
 	b.e.RunUntil(10 * units.Millisecond)
 	got := b.poll(x)
@@ -56,7 +57,7 @@ func TestResetForgetsWhatWasPosted(t *testing.T) {
 	b, x, y := joined(t)
 	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
 	w := func(id uint64) WR {
-		return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}}
+		return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}}
 	}
 	b.post(x, w(1), w(2), w(3))
 	x.nic.Reset(x.qpn)

@@ -98,9 +98,7 @@ func (n *NIC) Waits(now units.Time) []stage.Wait {
 		all = append(all, stage.Wait{Where: "processors", For: "a processor", Total: p.waited})
 	}
 	if n.chip.Config.State.Bytes > 0 {
-		for i, u := range n.state.uses {
-			all = append(all, stage.Wait{Where: entryKinds[i].name, For: "an entry in host memory", Total: u.waited})
-		}
+		all = append(all, n.state.Waits()...)
 	}
 	return append(all, n.chip.Link.Waits()...)
 }
@@ -110,9 +108,7 @@ func (n *NIC) Waits(now units.Time) []stage.Wait {
 func (n *NIC) Caches() []stage.CacheUse {
 	var all []stage.CacheUse
 	if n.chip.Config.State.Bytes > 0 {
-		for i, u := range n.state.uses {
-			all = append(all, stage.CacheUse{Cache: entryKinds[i].name, Hits: u.hits, Misses: u.misses})
-		}
+		all = append(all, n.state.CacheUse()...)
 	}
 	return append(all, n.chip.Link.Caches()...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -208,4 +209,17 @@ func Places() []Place { return chip.Places() }
 const (
 	AlarmHost   = chip.AlarmHost
 	AlarmThread = chip.AlarmThread
+)
+
+// registrar is embedded in NIC: its methods are the host's way to register memory.
+type registrar = memory.Registrar
+
+// Memory of the host.
+type (
+	// Memory is memory that lies elsewhere, such as another program's.
+	Memory = memory.Memory
+	// Region is a registered memory region.
+	Region = memory.Region
+	// SGE names a piece of registered memory.
+	SGE = memory.SGE
 )

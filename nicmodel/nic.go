@@ -1,14 +1,13 @@
 package nicmodel
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
@@ -26,7 +25,6 @@ import (
 type NIC struct {
 	chip       chip.Chip
 	pairs      queuePairs
-	pds        uint32
 	stampSends bool
 	closing    []closing
 	onAlarm    [2]func(now units.Time)
@@ -48,11 +46,13 @@ type NIC struct {
 	completions completions
 	async       asyncEvents
 	// Host memory.
-	state       *state
-	contexts    contexts
-	regions     memory
-	translation translation
-	landings    landings
+	state    *icm.Memory
+	ports    *ports
+	contexts contexts
+	registrar
+	regions     memory.Regions
+	translation memory.Translation
+	landings    memory.Landings
 	dma         dma
 }
 
@@ -125,21 +125,21 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.chip.Config.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
-		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), newState(on)
+		n.ports = new(ports)
+		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), icm.New(on, n.ports.elements)
 	} else {
-		pool, n.state = n.first.scheduler.units, n.first.state
-		n.regions.next, n.regions.rings, n.regions.tables = firstAddress+portAddresses, portTables, portTables
-		n.chip.Tables = portTables
+		n.ports, pool, n.state = n.first.ports, n.first.scheduler.units, n.first.state
+		n.regions = memory.OfSecondPort()
+		n.chip.Tables = icm.PortTables
 	}
-	n.state.ports = append(n.state.ports, &n.pairs)
-	n.state.awaited.ports = n.state.ports
+	n.ports.all = append(n.ports.all, &n.pairs)
 	n.contexts = contexts{on, n.state}
-	n.translation = translation{Chip: on, regions: &n.regions, state: n.state}
-	n.landings = landings{Chip: on, regions: &n.regions, wakeAt: units.Never}
+	n.translation, n.landings = memory.NewTranslation(on, &n.regions, n.state), memory.NewLandings(on, &n.regions)
+	n.registrar = memory.NewRegistrar(&on.Config, &n.regions, &n.translation, &n.landings)
 	n.dma = dma{Chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
+	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer, ports: n.ports}
 	if n.chip.Config.SendTime.Jitter > 0 {
 		n.elements.times.stream = des.NewStream(uint64(n.chip.Host), "send times")
 	}
@@ -200,87 +200,6 @@ func (n *NIC) Stats() Stats {
 // ReadClock returns the counter of completion timestamps at now.
 func (n *NIC) ReadClock(now units.Time) uint64 { return n.chip.Config.Counter.Read(now) }
 
-// AllocPD returns the number of a new protection domain.
-func (n *NIC) AllocPD() uint32 {
-	n.pds++
-	return n.pds
-}
-
-// Region is a registered memory region.
-type Region struct {
-	Addr   uint64
-	Length uint64
-	Key    uint32 // both L_Key and R_Key
-}
-
-// RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
-// has bounds and keys but no content, for workloads that never read their bytes.
-func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
-	if buf != nil {
-		length = uint64(len(buf))
-	}
-	if err := checkAccess(access); err != nil {
-		return Region{}, err
-	}
-	r, err := n.regions.register(buf, length, access, pd)
-	return n.entered(r, err)
-}
-
-// RegMemory registers length bytes of m from addr on. The region's addresses begin at
-// iova, which is as far into a page. What m refuses to read, or to write where it can't be
-// read, fails the request that names it. What m refuses to write otherwise is lost: a
-// completion may have been under way before it.
-func (n *NIC) RegMemory(pd uint32, m Memory, addr, length, iova uint64, access ib.AccessFlags) (Region, error) {
-	switch {
-	case m == nil:
-		return Region{}, errors.New("no memory given")
-	case length > math.MaxInt64 || addr+length < addr || iova+length < iova:
-		return Region{}, fmt.Errorf("%d bytes from %#x on, or from iova %#x on, pass the end of the address space", length, addr, iova)
-	case (addr^iova)%regionAlign != 0:
-		return Region{}, fmt.Errorf("address %#x and iova %#x differ in their offset within a page", addr, iova)
-	}
-	if err := checkAccess(access); err != nil {
-		return Region{}, err
-	}
-	r, err := n.regions.add(region{base: iova, length: length, access: access, pd: pd, other: m, start: addr})
-	return n.entered(r, err)
-}
-
-func checkAccess(access ib.AccessFlags) error {
-	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
-		return fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
-	}
-	return nil
-}
-
-// entered gives a new region its translations.
-func (n *NIC) entered(r region, err error) (Region, error) {
-	if err == nil {
-		n.translation.enter(r.key, n.chip.Config.Translation.PageOf(r.access))
-	}
-	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
-}
-
-// RegPeer is RegMR for memory of the peer device (PCIeConfig.Peer), such as a GPU's. It fails if there is none.
-func (n *NIC) RegPeer(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
-	if n.chip.Config.PCIe.Peer.Rate == 0 {
-		return Region{}, fmt.Errorf("the NIC has no peer device: give pcie.peer.rate")
-	}
-	r, err := n.RegMR(pd, buf, length, access)
-	if err == nil {
-		n.regions.region(r.Key).peer = true
-		n.regions.peers++
-	}
-	return r, err
-}
-
-// DeregMR makes a region's key invalid and reports whether there was one. What was on
-// its way there is in memory when it returns.
-func (n *NIC) DeregMR(key uint32) bool {
-	n.landings.settle(key)
-	return n.translation.forget(key)
-}
-
 // PCIe returns the link to the host, for its counters.
 func (n *NIC) PCIe() *pcie.Link { return n.chip.Link }
 
@@ -327,7 +246,7 @@ func (n *NIC) Handle(ev des.Event) {
 	case chip.EvUnit:
 		n.scheduler.unitDone(now, n.pairs.find(uint32(ev.Arg)))
 	case chip.EvLand:
-		n.landings.wake(now)
+		n.landings.Wake(now)
 	case chip.EvArm:
 		n.completions.armed(now, uint32(ev.Arg))
 	case chip.EvModeration:

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -124,7 +125,7 @@ func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send
 	return x, y
 }
 
-func (e end) region(t testing.TB, buf []byte) Region {
+func (e end) region(t testing.TB, buf []byte) memory.Region {
 	t.Helper()
 	r, err := e.nic.RegMR(e.pd, buf, 0, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite|ib.AccessRemoteAtomic)
 	if err != nil {
@@ -176,13 +177,13 @@ func TestOperationsMoveTheBytes(t *testing.T) {
 	br := x.region(t, back)
 	recv := make([]byte, 3000)
 	vr := y.region(t, recv)
-	if err := y.nic.RecvQueue(y.qpn).PostRecv(77, []SGE{{vr.Addr, 1000, vr.Key}, {vr.Addr + 1000, 2000, vr.Key}}); err != nil {
+	if err := y.nic.RecvQueue(y.qpn).PostRecv(77, []memory.SGE{{Addr: vr.Addr, Length: 1000, Key: vr.Key}, {Addr: vr.Addr + 1000, Length: 2000, Key: vr.Key}}); err != nil {
 		t.Fatal(err)
 	}
 	b.post(x,
-		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 2000, lr.Key}, {lr.Addr + 5000, 3000, lr.Key}}},
-		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []SGE{{br.Addr, 5000, br.Key}}},
-		WR{Request: rc.Request{ID: 3, Op: ib.WRSend, Signaled: true, Length: 2500}, SGL: []SGE{{lr.Addr, 2500, lr.Key}}},
+		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 2000, Key: lr.Key}, {Addr: lr.Addr + 5000, Length: 3000, Key: lr.Key}}},
+		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []memory.SGE{{Addr: br.Addr, Length: 5000, Key: br.Key}}},
+		WR{Request: rc.Request{ID: 3, Op: ib.WRSend, Signaled: true, Length: 2500}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 2500, Key: lr.Key}}},
 		WR{Request: rc.Request{ID: 4, Op: ib.WRRDMAWrite, Signaled: true, Length: 3, RemoteAddr: rr.Addr + 9000, RKey: rr.Key}, Inline: []byte("abc")},
 	)
 	b.e.RunUntil(units.Second)
@@ -223,7 +224,7 @@ func TestAtomics(t *testing.T) {
 	remote[8] = 40
 	rr, lr := y.region(t, remote), x.region(t, local)
 	atomic := func(id uint64, op ib.WROpcode, at uint64, compare, swap uint64) WR {
-		return WR{Request: rc.Request{ID: id, Op: op, Signaled: true, Length: 8, RemoteAddr: rr.Addr + 8, RKey: rr.Key, Compare: compare, Swap: swap}, SGL: []SGE{{lr.Addr + at, 8, lr.Key}}}
+		return WR{Request: rc.Request{ID: id, Op: op, Signaled: true, Length: 8, RemoteAddr: rr.Addr + 8, RKey: rr.Key, Compare: compare, Swap: swap}, SGL: []memory.SGE{{Addr: lr.Addr + at, Length: 8, Key: lr.Key}}}
 	}
 	b.post(x, atomic(1, ib.WRAtomicFetchAndAdd, 0, 0, 2), atomic(2, ib.WRAtomicCmpAndSwp, 8, 42, 7), atomic(3, ib.WRAtomicCmpAndSwp, 16, 42, 9))
 	b.e.RunUntil(units.Second)
@@ -235,20 +236,20 @@ func TestAtomics(t *testing.T) {
 func TestProtection(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	for name, c := range map[string]struct {
-		wr   func(l, r Region) WR
+		wr   func(l, r memory.Region) WR
 		want ib.WCStatus
 	}{
-		"remote bounds": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr + r.Length - 99, RKey: r.Key}, SGL: []SGE{{l.Addr, 100, l.Key}}}
+		"remote bounds": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr + r.Length - 99, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key}}}
 		}, ib.WCRemAccessErr},
-		"stale remote key": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key + 1}, SGL: []SGE{{l.Addr, 100, l.Key}}}
+		"stale remote key": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key + 1}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key}}}
 		}, ib.WCRemAccessErr},
-		"local bounds": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr + l.Length - 50, 100, l.Key}}}
+		"local bounds": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr + l.Length - 50, Length: 100, Key: l.Key}}}
 		}, ib.WCLocProtErr},
-		"local read target": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 100, l.Key ^ 0x100}}}
+		"local read target": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key ^ 0x100}}}
 		}, ib.WCLocProtErr},
 	} {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -283,7 +284,7 @@ func TestWriteStreamFillsTheWireAndAccountsClose(t *testing.T) {
 	}
 	const size, messages = 1 << 20, 8
 	for range messages {
-		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}})
 	}
 	for b.e.Step() {
 	}
@@ -335,7 +336,7 @@ func TestLossIsRepaired(t *testing.T) {
 	lr, rr := x.region(t, local), y.region(t, remote)
 	for i := range 16 {
 		at := uint64(i) << 16
-		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 1 << 16, RemoteAddr: rr.Addr + at, RKey: rr.Key}, SGL: []SGE{{lr.Addr + at, 1 << 16, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 1 << 16, RemoteAddr: rr.Addr + at, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr + at, Length: 1 << 16, Key: lr.Key}}})
 	}
 	b.e.RunUntil(units.Second)
 	if cs := b.poll(x); len(cs) != 16 {
@@ -386,7 +387,7 @@ func (b *bed) stream(x, y end, size uint32, depth int) func() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}}
+	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}}
 	out := make([]CQE, 64)
 	post := func() {
 		if err := x.nic.PostSend(x.qpn, &wr); err != nil {

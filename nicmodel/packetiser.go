@@ -202,7 +202,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frames.Frame)
 	}
 	if known := k.dma.translateSource(in.chosen, q, d); known > in.chosen {
 		in.known += known - in.chosen
-		if free := k.dma.translation.state.fetches.Free(in.chosen); free > in.chosen {
+		if free := k.dma.translation.Fetchable(in.chosen); free > in.chosen {
 			k.scheduler.hold(free, stage.StallTranslation)
 		}
 	}
@@ -231,7 +231,7 @@ func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
 	k.elements.start(now, q, w)
 	ok := false
 	if d.Source == rc.SourceBindMW {
-		ok = k.dma.regions.bind(q, &w.req)
+		ok = k.dma.regions.Bind(q.owner(), &w.req)
 	} else {
 		ok = k.dma.invalidate(q, d.Header.Imm)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -30,12 +31,12 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 			data, got := pattern(1<<16, 1), make([]byte, 1<<16)
 			from, to := x.region(t, data), y.region(t, got)
-			var send, recv []SGE
+			var send, recv []memory.SGE
 			var want []byte
 			for i, n := range c.pieces {
 				at := uint64(i) * 8192
-				send = append(send, SGE{from.Addr + at, n, from.Key})
-				recv = append(recv, SGE{to.Addr + at, n, to.Key})
+				send = append(send, memory.SGE{Addr: from.Addr + at, Length: n, Key: from.Key})
+				recv = append(recv, memory.SGE{Addr: to.Addr + at, Length: n, Key: to.Key})
 				want = append(want, data[at:at+uint64(n)]...)
 			}
 			if err := y.nic.RecvQueue(y.qpn).PostRecv(0, recv); err != nil {
@@ -72,7 +73,7 @@ func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*config.Confi
 	b := newBed(t, 2, 200*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, rc.SendConfig{Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 16, AckReqEvery: 8}, 4096)
 	const size, all = 64 << 10, ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead
-	var at [2]Region
+	var at [2]memory.Region
 	for i, e := range []end{x, y} {
 		register := e.nic.RegMR
 		if gpus[i] {
@@ -86,7 +87,7 @@ func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*config.Confi
 	done := units.Bytes(0)
 	post := func(k int) {
 		for range k {
-			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: at[1].Addr, RKey: at[1].Key}, SGL: []SGE{{at[0].Addr, size, at[0].Key}}})
+			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: at[1].Addr, RKey: at[1].Key}, SGL: []memory.SGE{{Addr: at[0].Addr, Length: size, Key: at[0].Key}}})
 		}
 	}
 	out := make([]CQE, 64)

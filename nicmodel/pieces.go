@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -9,43 +10,18 @@ import (
 // A payload in several pieces of memory is a transfer on PCIe for each of them, with TLPs of its own:
 // no request or completion holds bytes of two.
 
-// piece returns where the bytes of a list from offset on lie, and how many there are in one piece, at
-// most length. It returns 0 for n past the end.
-func piece(sgl []SGE, offset uint32, length int) (key uint32, addr uint64, n int) {
-	for i := range sgl {
-		e := &sgl[i]
-		if offset < e.Length {
-			return e.Key, e.Addr + uint64(offset), int(min(uint64(e.Length-offset), uint64(length)))
-		}
-		offset -= e.Length
-	}
-	return 0, 0, 0
-}
-
-// peer reports whether a key's region lies in a peer device.
-func (m *memory) peer(key uint32) bool {
-	if m.peers == 0 {
-		return false
-	}
-	if r := m.region(key); r != nil {
-		return r.peer
-	}
-	w := m.boundWindow(key)
-	return w != nil && m.region(w.bound).peer
-}
-
 // read reads the payload of a packet from t on, and returns when it is in the NIC.
 func (m *dma) read(t units.Time, q *qp, d *rc.Descriptor) (arrived units.Time) {
 	if d.Source == rc.SourceMemory {
-		return m.Link.ReadMemory(t, d.VA, d.Payload, pcie.ForPayload, m.regions.peer(d.RKey))
+		return m.Link.ReadMemory(t, d.VA, d.Payload, pcie.ForPayload, m.regions.Peer(d.RKey))
 	}
 	sgl, offset, left := q.sq[d.Slot].sgl, d.Offset, d.Payload
 	for left > 0 {
-		key, addr, n := piece(sgl, offset, left)
+		key, addr, n := memory.Piece(sgl, offset, left)
 		if n == 0 {
 			break
 		}
-		arrived = max(arrived, m.Link.ReadMemory(t, addr, n, pcie.ForPayload, m.regions.peer(key)))
+		arrived = max(arrived, m.Link.ReadMemory(t, addr, n, pcie.ForPayload, m.regions.Peer(key)))
 		offset += uint32(n)
 		left -= n
 	}
@@ -61,17 +37,17 @@ func (m *dma) write(now, known units.Time, q *qp, p *rc.Place) (visible units.Ti
 	case rc.PlaceRead, rc.PlaceAtomic:
 		return m.scatter(now, known, q.sq[p.Slot].sgl, p.Offset, int(p.Length))
 	}
-	return m.writePiece(now, known, p.VA, int(p.Length), m.regions.peer(p.RKey))
+	return m.writePiece(now, known, p.VA, int(p.Length), m.regions.Peer(p.RKey))
 }
 
 // scatter writes length bytes to where those of a list from offset on lie.
-func (m *dma) scatter(now, known units.Time, sgl []SGE, offset uint32, length int) (visible units.Time) {
+func (m *dma) scatter(now, known units.Time, sgl []memory.SGE, offset uint32, length int) (visible units.Time) {
 	for {
-		key, addr, n := piece(sgl, offset, length)
+		key, addr, n := memory.Piece(sgl, offset, length)
 		if n == 0 {
 			addr, n = 0, length // past the end, which is an error that takes as long
 		}
-		visible = m.writePiece(now, known, addr, n, m.regions.peer(key))
+		visible = m.writePiece(now, known, addr, n, m.regions.Peer(key))
 		offset += uint32(n)
 		if length -= n; length <= 0 {
 			return visible

@@ -154,9 +154,8 @@ func TestPortsAreBounded(t *testing.T) {
 					r.Errorf("h%d, %s: %d are left", n.chip.Host, u.Queue, u.Now)
 				}
 			}
-			if n.state.lines == nil && n.first == nil {
-				held := n.state.held
-				if held < 0 {
+			if n.first == nil {
+				if held, _ := n.state.LinesHeld(b.e.Now()); held < 0 {
 					r.Errorf("h%d: %d lines held", n.chip.Host, held)
 				}
 			}

@@ -10,6 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -17,13 +19,6 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// SGE names a piece of registered memory.
-type SGE struct {
-	Addr   uint64
-	Length uint32
-	Key    uint32
-}
 
 // QPConfig is what a queue pair is made with.
 type QPConfig struct {
@@ -71,7 +66,7 @@ type Congestion struct {
 // sendWQE is a send work queue element as the host wrote it.
 type sendWQE struct {
 	req     rc.Request
-	sgl     []SGE
+	sgl     []memory.SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
 	awaited bool // it is in the memory of the receive side; see elements.admit
@@ -189,6 +184,34 @@ func (p *queuePairs) find(num uint32) *qp {
 	return nil
 }
 
+// owner is who the queue pair is to memory.
+func (q *qp) owner() memory.Owner { return memory.Owner{PD: q.cfg.PD, QPN: q.num} }
+
+// translated has what the queue pair answers wait for the translation of what it received.
+func (q *qp) translated(now, known units.Time) {
+	if known > now {
+		q.translatedAt = known
+	}
+}
+
+// ports is the queue pairs of all ports of a NIC.
+type ports struct{ all []*queuePairs }
+
+// elements visits the elements that are in the memory on the chip: see newState.
+func (p *ports) elements(visit func(at uint64, bytes int, started, awaited bool)) {
+	for _, pairs := range p.all {
+		for _, q := range pairs.all {
+			if q == nil {
+				continue
+			}
+			for i := q.reaped; i != q.handed; i++ {
+				w := q.wqe(i)
+				visit(q.elementAt(i), q.wqeBytes(w), w.started, w.awaited)
+			}
+		}
+	}
+}
+
 // peerHost returns the host at the far end of a queue pair.
 func (p *queuePairs) peerHost(num uint32) (host int, ok bool) {
 	if q := p.find(num); q != nil {
@@ -258,12 +281,12 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	if cfg.Type == ib.UD {
 		q.to = make([]address, len(q.sq))
 	}
-	q.sqAddr = n.regions.reserve(uint64(len(q.sq)) * pcie.CacheLine)
+	q.sqAddr = n.regions.Reserve(uint64(len(q.sq)) * pcie.CacheLine)
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}
 	n.pairs.add(q)
-	q.elements = elementTable + n.chip.Tables + uint64(q.num>>qpGenerationBits)<<(16+elementBits)
+	q.elements = icm.ElementTable + n.chip.Tables + uint64(q.num>>qpGenerationBits)<<(16+elementBits)
 	n.completions.queues[cfg.SendCQ].users++
 	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
@@ -365,7 +388,7 @@ func (n *NIC) reset(q *qp) {
 	if q.cfg.SRQ == nil {
 		q.recv.forget()
 	}
-	n.regions.unbindAll(q)
+	n.regions.UnbindAll(q.num)
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, frames.Echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil

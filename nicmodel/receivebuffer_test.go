@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -134,7 +135,7 @@ func (b *bed) keep(x, y end, op ib.WROpcode, size uint32, k int) *units.Bytes {
 	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead)
 	post := func(k int) {
 		for range k {
-			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}})
+			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}})
 		}
 	}
 	out := make([]CQE, 64)

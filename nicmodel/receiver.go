@@ -1,7 +1,9 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -18,7 +20,7 @@ type receiver struct {
 	*chip.Chip
 	pairs       *queuePairs
 	contexts    *contexts
-	translation *translation
+	translation *memory.Translation
 
 	parse, transport stage.Stage
 	units            *processingUnits // or nil
@@ -42,7 +44,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	f.Wire, f.Arrived = *w, now
 	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.contexts.state.full() || answered(f.Desc.Header.Opcode) {
+	if r.units != nil || r.contexts.state.Full() || answered(f.Desc.Header.Opcode) {
 		if q := r.pairs.find(f.DstQPN); q != nil {
 			queue = &q.rxUntil
 			context, free = r.contexts.lookUpReceived(parsed, q, &f.Desc.Header)
@@ -51,16 +53,16 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	if free > parsed {
 		r.transport.Await(parsed, free, stage.StallContext)
 	}
-	if r.contexts.state.awaited.lines != nil && bringsData(f.Desc.Header.Opcode) {
+	if r.contexts.state.Awaited.Full() && bringsData(f.Desc.Header.Opcode) {
 		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
-			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
+			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
 			if from > parsed {
 				r.transport.Await(parsed, from, stage.StallPCIe)
 			}
 			context = max(context, element)
 		}
 	}
-	done := r.transport.Serve(parsed, r.translation.heldUntil, stage.StallTranslation, r.Config.TransportCycles)
+	done := r.transport.Serve(parsed, r.translation.HeldUntil, stage.StallTranslation, r.Config.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
 		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
@@ -76,3 +78,19 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 
 // Receiving is how many packets have arrived that the transport has not handled yet.
 func (n *NIC) Receiving() int { return n.receiver.queued.N }
+
+// bringsData reports whether a packet is one of an answer that brings data.
+func bringsData(op ib.Opcode) bool {
+	return op.Operation() >= ib.ReadResponseFirst.Operation() && op.Operation() <= ib.ReadResponseOnly.Operation() || op == ib.AtomicAcknowledge
+}
+
+// lookUpAwaited returns when the element of the request that a received packet answers is available, which
+// is needed at t, and until when the stage in front of it is stalled. No packet passes an earlier one of its queue pair.
+func (r *receiver) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, free units.Time) {
+	ready, free = t, t
+	if slot, ok := q.rc.AnswerTo(psn); ok && q.sq[slot].awaited {
+		ready, free = r.contexts.state.NeedAwaited(t, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
+	}
+	q.awaitedAt = max(q.awaitedAt, ready)
+	return q.awaitedAt, free
+}

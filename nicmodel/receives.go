@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -15,7 +16,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-type recvWQE struct{ sgl []SGE }
+type recvWQE struct{ sgl []memory.SGE }
 
 // SRQ is a shared receive queue, or the receive queue of one queue pair.
 type SRQ struct {
@@ -47,7 +48,7 @@ type SRQ struct {
 type postedRecv struct {
 	id     uint64
 	length uint32
-	sgl    []SGE
+	sgl    []memory.SGE
 }
 
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
@@ -61,7 +62,7 @@ func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1
 // need an element still on its way.
 type receives struct {
 	*chip.Chip
-	regions   *memory
+	regions   *memory.Regions
 	transport *transport
 
 	queues []*SRQ // whose receives are fetched
@@ -85,7 +86,7 @@ func (r *receives) create(depth, sges int) (*SRQ, error) {
 	if r.Config.Receives.Prefetch > 0 {
 		s.fetched = true
 		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
-		s.addr = r.regions.reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
+		s.addr = r.regions.Reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
 		if k := len(r.free); k > 0 {
 			s.num = r.free[k-1]
 			s.resets = (r.queues[s.num].resets + 1) & 0x7f
@@ -131,7 +132,7 @@ func (s *SRQ) ranLow() bool {
 
 // PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no
 // room.
-func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
+func (s *SRQ) PostRecv(id uint64, sgl []memory.SGE) error {
 	if len(sgl) > s.sges {
 		return fmt.Errorf("%d pieces in a receive of a queue made for %d", len(sgl), s.sges)
 	}

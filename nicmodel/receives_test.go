@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -56,7 +57,7 @@ func TestMessagesWaitForReceives(t *testing.T) {
 		y := b.datagrams(1, 16, nil)
 		r := y.region(t, make([]byte, 100))
 		recv := func() {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []SGE{{r.Addr, 100, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []memory.SGE{{Addr: r.Addr, Length: 100, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,7 +112,7 @@ func TestReceivesOfAFailedQueuePair(t *testing.T) {
 		}
 		r := y.region(t, make([]byte, 100))
 		for i := range 20 {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []SGE{{r.Addr, 100, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []memory.SGE{{Addr: r.Addr, Length: 100, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -204,7 +205,7 @@ func TestFetchedReceivesAreUsedInOrder(t *testing.T) {
 		for got < pairs*messages && b.e.Now() < 2*units.Second {
 			for q := range queues {
 				if rng.IntN(3) == 0 && posted[q] < uint64(pairs*messages/queues) {
-					if ys[q].nic.RecvQueue(ys[q].qpn).PostRecv(posted[q], []SGE{{r.Addr, 4096, r.Key}}) == nil {
+					if ys[q].nic.RecvQueue(ys[q].qpn).PostRecv(posted[q], []memory.SGE{{Addr: r.Addr, Length: 4096, Key: r.Key}}) == nil {
 						posted[q]++
 					}
 				}

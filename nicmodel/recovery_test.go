@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
@@ -44,7 +45,7 @@ func mixed(t testing.TB, fail func(string, ...any), cfg config.Config, seed uint
 	ends := [2]end{x, y}
 	const requests, most = 40, 30_000
 	var mine, theirs, read [2][]byte // each host's memory: the source of all, the target of the other's WRITEs, that of its READs
-	var from, to, into [2]Region
+	var from, to, into [2]memory.Region
 	for i, e := range ends {
 		mine[i], theirs[i], read[i] = pattern(requests*most, byte(i+1)), make([]byte, requests*most), make([]byte, requests*most)
 		from[i], to[i], into[i] = e.region(t, mine[i]), e.region(t, theirs[i]), e.region(t, read[i])
@@ -66,7 +67,7 @@ func mixed(t testing.TB, fail func(string, ...any), cfg config.Config, seed uint
 			if s.read {
 				wr.Request.Op, local, remote = ib.WRRDMARead, into[i], from[1-i]
 			}
-			wr.SGL = []SGE{{Addr: local.Addr + uint64(s.off), Length: uint32(s.n), Key: local.Key}}
+			wr.SGL = []memory.SGE{{Addr: local.Addr + uint64(s.off), Length: uint32(s.n), Key: local.Key}}
 			wr.Request.RemoteAddr, wr.Request.RKey = remote.Addr+uint64(s.off), remote.Key
 			b.post(e, wr)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -31,7 +32,7 @@ func scheduled(t *testing.T, cfg config.Config, beside bool) (late []units.Time)
 		if err := x.nic.WaitUntil(x.qpn, begin+units.Time(i)*period); err != nil {
 			t.Fatal(err)
 		}
-		if err := x.nic.PostSend(x.qpn, &WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 64, lr.Key}}}); err != nil {
+		if err := x.nic.PostSend(x.qpn, &WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 64, Key: lr.Key}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestSendTimesKeepTheOrder(t *testing.T) {
 	rr, lr := y.region(t, make([]byte, 64)), x.region(t, make([]byte, 64))
 	b.e.RunUntil(100 * units.Microsecond)
 	write := func(id uint64) {
-		b.post(x, WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 64, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 64, Key: lr.Key}}})
 	}
 	wait := func(at units.Time) {
 		if err := x.nic.WaitUntil(x.qpn, at); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -36,7 +37,7 @@ func writeRate(t *testing.T, cfg config.Config, pairs int) float64 {
 	t.Helper()
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var ends []end
-	var regions []Region
+	var regions []memory.Region
 	for range pairs {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		ends, regions = append(ends, x), append(regions, y.region(t, make([]byte, 64)))
@@ -175,14 +176,14 @@ func TestAtomicsLockByAddress(t *testing.T) {
 		const pairs, each = 8, 60
 		buf := make([]byte, 512)
 		var ends []end
-		var r Region
+		var r memory.Region
 		for p := range pairs {
 			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 			r = y.region(t, buf)
 			l := x.region(t, make([]byte, 8))
 			var wrs []WR
 			for range each {
-				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 			}
 			b.post(x, wrs...)
 			ends = append(ends, x)
@@ -227,17 +228,17 @@ func TestPresetsHaveAtomics(t *testing.T) {
 // A key that goes while an atomic is under way fails it; a reset forgets it.
 func TestAtomicsUnderWay(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(y end, r Region)
+		change func(y end, r memory.Region)
 		want   ib.WCStatus
 	}{
-		"deregistered": {func(y end, r Region) { y.nic.DeregMR(r.Key) }, ib.WCRemAccessErr},
-		"reset":        {func(y end, _ Region) { y.nic.Reset(y.qpn) }, ib.WCRetryExcErr},
+		"deregistered": {func(y end, r memory.Region) { y.nic.DeregMR(r.Key) }, ib.WCRemAccessErr},
+		"reset":        {func(y end, _ memory.Region) { y.nic.Reset(y.qpn) }, ib.WCRetryExcErr},
 	} {
 		cfg := preset(t, "connectib")
 		b := newBed(t, 2, 50*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		r, l := y.region(t, make([]byte, 8)), x.region(t, make([]byte, 8))
-		b.post(x, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr, RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr, RKey: r.Key, Swap: 1, Signaled: true}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 		for y.nic.atomics.pending == nil {
 			b.e.RunUntil(b.e.Now() + 10*units.Nanosecond)
 		}

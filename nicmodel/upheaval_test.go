@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -20,7 +21,7 @@ type upheaval struct {
 	pds   [2]uint32
 	cqs   [2][]uint32
 	srqs  [2]*SRQ
-	mrs   [2][]Region
+	mrs   [2][]memory.Region
 	pairs [][2]*turmoil
 }
 
@@ -142,7 +143,7 @@ func (u *upheaval) send(x, peer *turmoil) {
 		if op != ib.WRRDMARead && !op.IsAtomic() && size <= 64 && rapid.Bool().Draw(u.rt, "inline") {
 			wr.Inline = make([]byte, size)
 		} else if size > 0 {
-			wr.SGL = []SGE{{l.Addr, size, l.Key}}
+			wr.SGL = []memory.SGE{{Addr: l.Addr, Length: size, Key: l.Key}}
 		}
 		err := n.PostSend(x.num, &wr)
 		if errors.Is(err, rc.ErrFull) {
@@ -164,7 +165,7 @@ func (u *upheaval) receive(x *turmoil) {
 	n := u.nics[x.host]
 	for range rapid.IntRange(1, 8).Draw(u.rt, "receives") {
 		r := rapid.SampledFrom(u.mrs[x.host]).Draw(u.rt, "into")
-		sgl := []SGE{{r.Addr, rapid.SampledFrom([]uint32{10, 64, 6000}).Draw(u.rt, "room"), r.Key}}
+		sgl := []memory.SGE{{Addr: r.Addr, Length: rapid.SampledFrom([]uint32{10, 64, 6000}).Draw(u.rt, "room"), Key: r.Key}}
 		if x.shared {
 			_ = u.srqs[x.host].PostRecv(1<<32, sgl)
 			continue
@@ -352,8 +353,8 @@ func TestUpheaval(t *testing.T) {
 					rt.Fatalf("host %d: queue %q holds %d in the end", host, q.Queue, q.Now)
 				}
 			}
-			if l := &n.landings; l.from != l.to {
-				rt.Fatalf("host %d: %d landings are left", host, l.to-l.from)
+			if left := n.landings.UnderWay(); left != 0 {
+				rt.Fatalf("host %d: %d landings are left", host, left)
 			}
 			if n.scheduler.rates.used != 0 {
 				rt.Fatalf("host %d: %d rate limits are left", host, n.scheduler.rates.used)

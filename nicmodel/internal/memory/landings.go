@@ -1,4 +1,4 @@
-package nicmodel
+package memory
 
 import (
 	"encoding/binary"
@@ -9,17 +9,22 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// landings is the data on its way to real memory: what has been handed to PCIe and the
+// Landings is the data on its way to real memory: what has been handed to PCIe and the
 // host does not see yet. They come down in the order of the calls, as posted writes
 // do (PCIe 2.4.1). A phantom has none.
-type landings struct {
+type Landings struct {
 	*chip.Chip
-	regions *memory
+	regions *Regions
 
 	ring   []landing // of a power of two
 	from   uint32    // running counts
 	to     uint32
 	wakeAt units.Time // of the pending evLand, or Never
+}
+
+// NewLandings has nothing under way.
+func NewLandings(on *chip.Chip, regions *Regions) Landings {
+	return Landings{Chip: on, regions: regions, wakeAt: units.Never}
 }
 
 // landing is one piece of memory that a write fills.
@@ -37,9 +42,9 @@ type landing struct {
 	last   bool
 }
 
-// put sends data to b, a piece of a region, so that the host sees them at a time that
+// Put sends data to b, a piece of a region, so that the host sees them at a time that
 // is not before that of any put before.
-func (l *landings) put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
+func (l *Landings) Put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
 	if int(l.to-l.from) == len(l.ring) {
 		l.grow()
 	}
@@ -47,16 +52,16 @@ func (l *landings) put(at units.Time, key uint32, b []byte, buffer uint32, offse
 	l.added(at)
 }
 
-// putOther is put for a piece of a region of a Memory.
-func (l *landings) putOther(at units.Time, r *region, addr, length uint64, buffer uint32, offset int) {
+// PutOther is put for a piece of a region of a Memory.
+func (l *Landings) PutOther(at units.Time, r *Extent, addr, length uint64, buffer uint32, offset int) {
 	if int(l.to-l.from) == len(l.ring) {
 		l.grow()
 	}
-	l.ring[l.to&uint32(len(l.ring)-1)] = landing{at: at, addr: addr, length: uint32(length), key: r.key, buffer: buffer, offset: uint32(offset)}
+	l.ring[l.to&uint32(len(l.ring)-1)] = landing{at: at, addr: addr, length: uint32(length), key: r.Key, buffer: buffer, offset: uint32(offset)}
 	l.added(at)
 }
 
-func (l *landings) added(at units.Time) {
+func (l *Landings) added(at units.Time) {
 	l.to++
 	if l.wakeAt == units.Never {
 		l.wakeAt = at
@@ -64,7 +69,7 @@ func (l *landings) added(at units.Time) {
 	}
 }
 
-func (l *landings) grow() {
+func (l *Landings) grow() {
 	ring := make([]landing, max(16, 2*len(l.ring)))
 	for i := l.from; i != l.to; i++ {
 		ring[i&uint32(len(ring)-1)] = l.ring[i&uint32(len(l.ring)-1)]
@@ -72,24 +77,24 @@ func (l *landings) grow() {
 	l.ring = ring
 }
 
-// wake handles the event that data are due.
-func (l *landings) wake(now units.Time) {
+// Wake handles the event that data are due.
+func (l *Landings) Wake(now units.Time) {
 	l.wakeAt = units.Never
-	l.bringDown(now)
+	l.BringDown(now)
 	if l.from != l.to {
 		l.wakeAt = l.ring[l.from&uint32(len(l.ring)-1)].at
 		l.Schedule(l.wakeAt, chip.EvLand, 0)
 	}
 }
 
-// bringDown places all data that the host can see by now.
-func (l *landings) bringDown(now units.Time) {
+// BringDown places all data that the host can see by now.
+func (l *Landings) BringDown(now units.Time) {
 	for l.from != l.to && l.ring[l.from&uint32(len(l.ring)-1)].at <= now {
 		l.bringDownOldest()
 	}
 }
 
-func (l *landings) bringDownOldest() {
+func (l *Landings) bringDownOldest() {
 	d := &l.ring[l.from&uint32(len(l.ring)-1)]
 	if d.dst != nil {
 		l.fill(d, d.dst, 0)
@@ -105,7 +110,7 @@ func (l *landings) bringDownOldest() {
 
 // settle brings down everything under way up to the last data for a region: that is
 // over before the command that takes the region away is.
-func (l *landings) settle(key uint32) {
+func (l *Landings) settle(key uint32) {
 	for i := l.to; i != l.from; i-- {
 		if l.ring[(i-1)&uint32(len(l.ring)-1)].key == key {
 			for l.from != i {
@@ -117,7 +122,7 @@ func (l *landings) settle(key uint32) {
 }
 
 // fill copies the data of a landing to b, which begins at so many bytes of it.
-func (l *landings) fill(d *landing, b []byte, from int) {
+func (l *Landings) fill(d *landing, b []byte, from int) {
 	if d.buffer == 0 {
 		clear(b) // a phantom's content reads as zero
 		return
@@ -125,9 +130,9 @@ func (l *landings) fill(d *landing, b []byte, from int) {
 	copy(b, l.Frames.Bytes(d.buffer)[int(d.offset)+from:])
 }
 
-// read reads a piece of memory as the NIC does: its reads push its writes before them
+// Read reads a piece of memory as the NIC does: its reads push its writes before them
 // (PCIe 2.4.1), so that it sees what the host does not yet.
-func (l *landings) read(to, b []byte) {
+func (l *Landings) Read(to, b []byte) {
 	copy(to, b)
 	for i := l.from; i != l.to; i++ {
 		d := &l.ring[i&uint32(len(l.ring)-1)]
@@ -149,25 +154,25 @@ func (l *landings) read(to, b []byte) {
 var zeros [4096]byte
 
 // writeOther writes a landing to its Memory.
-func (l *landings) writeOther(d *landing) {
-	r := l.regions.region(d.key)
+func (l *Landings) writeOther(d *landing) {
+	r := l.regions.Find(d.key)
 	to := r.elsewhere(d.addr)
 	if d.buffer != 0 {
-		_ = r.other.WriteMemory(l.Frames.Bytes(d.buffer)[d.offset:][:d.length], to) // refused is lost: see RegMemory
+		_ = r.Other.WriteMemory(l.Frames.Bytes(d.buffer)[d.offset:][:d.length], to) // refused is lost: see RegMemory
 		return
 	}
 	for done := uint32(0); done < d.length; {
 		n := min(d.length-done, uint32(len(zeros)))
-		_ = r.other.WriteMemory(zeros[:n], to+uint64(done)) // as above
+		_ = r.Other.WriteMemory(zeros[:n], to+uint64(done)) // as above
 		done += n
 	}
 }
 
-// readOther is read for len(to) bytes of a region of a Memory, and reports whether they
+// ReadOther is read for len(to) bytes of a region of a Memory, and reports whether they
 // can be read.
-func (l *landings) readOther(to []byte, r *region, addr uint64) bool {
+func (l *Landings) ReadOther(to []byte, r *Extent, addr uint64) bool {
 	from := r.elsewhere(addr)
-	if r.other.ReadMemory(to, from) != nil {
+	if r.Other.ReadMemory(to, from) != nil {
 		return false
 	}
 	for i := l.from; i != l.to; i++ {
@@ -175,8 +180,8 @@ func (l *landings) readOther(to []byte, r *region, addr uint64) bool {
 		if d.dst != nil {
 			continue
 		}
-		other := l.regions.region(d.key)
-		if other.other != r.other {
+		other := l.regions.Find(d.key)
+		if other.Other != r.Other {
 			continue
 		}
 		at := other.elsewhere(d.addr)
@@ -188,19 +193,19 @@ func (l *landings) readOther(to []byte, r *region, addr uint64) bool {
 	return true
 }
 
-// change performs an atomic operation on a word of a region, whose new value the host sees
+// Change performs an atomic operation on a word of a region, whose new value the host sees
 // at the time that put would be given. It returns what it was, and whether the word could
 // be read.
-func (l *landings) change(at units.Time, r *region, a *rc.Atomic) (orig uint64, ok bool) {
-	b := r.at(a.VA, 8)
-	if b == nil && r.other == nil {
+func (l *Landings) Change(at units.Time, r *Extent, a *rc.Atomic) (orig uint64, ok bool) {
+	b := r.At(a.VA, 8)
+	if b == nil && r.Other == nil {
 		return 0, true // a phantom
 	}
 	// The new word's room is that of what it was, first.
 	buffer, word := l.Frames.Payload(8)
 	if b != nil {
-		l.read(word, b)
-	} else if !l.readOther(word, r, a.VA) {
+		l.Read(word, b)
+	} else if !l.ReadOther(word, r, a.VA) {
 		l.Frames.GiveBack(buffer)
 		return 0, false
 	}
@@ -214,13 +219,19 @@ func (l *landings) change(at units.Time, r *region, a *rc.Atomic) (orig uint64, 
 	}
 	binary.LittleEndian.PutUint64(word, next)
 	if b != nil {
-		l.put(at, r.key, b, buffer, 0)
+		l.Put(at, r.Key, b, buffer, 0)
 	} else {
-		l.putOther(at, r, a.VA, 8, buffer, 0)
+		l.PutOther(at, r, a.VA, 8, buffer, 0)
 	}
-	l.own()
+	l.Own(l.Newest())
 	return orig, true
 }
 
-// own makes the newest piece the last of its payload.
-func (l *landings) own() { l.ring[(l.to-1)&uint32(len(l.ring)-1)].last = true }
+// Newest is the running count of the newest piece.
+func (l *Landings) Newest() uint32 { return l.to - 1 }
+
+// Own has the piece with that running count, which is under way, give its payload's buffer back.
+func (l *Landings) Own(count uint32) { l.ring[count&uint32(len(l.ring)-1)].last = true }
+
+// UnderWay is how many pieces the host does not see yet.
+func (l *Landings) UnderWay() int { return int(l.to - l.from) }

@@ -1,7 +1,6 @@
-package nicmodel
+package icm
 
 import (
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
@@ -21,51 +20,44 @@ import (
 // waits for its element, as it does for the queue pair's context, and so does what comes behind it for that queue pair.
 type awaitedElements struct {
 	*chip.Chip
-	ports []*queuePairs
-	held  int        // lines of them
-	lines *lineCache // nil as long as all fit
-	used  usedElements
+	elements func(visit func(at uint64, bytes int, started, awaited bool)) // see state
+	held     int                                                           // lines of them
+	lines    *lineCache                                                    // nil as long as all fit
+	used     usedElements
 	// The receive side reads elements itself, and so as many at a time as there can be reads of other entries.
 	fetches stage.Inflight
 }
 
-// awaitsAnswer reports whether a request's answer brings data, whose place the element says.
-func awaitsAnswer(op ib.WROpcode) bool { return op == ib.WRRDMARead || op.IsAtomic() }
-
-// put takes an element in.
-func (a *awaitedElements) put(now units.Time, at uint64, bytes int) {
+// Put takes an element in.
+func (a *awaitedElements) Put(now units.Time, at uint64, bytes int) {
 	a.clear(now)
 	if a.lines != nil {
 		a.enter(at, bytes)
 		return
 	}
 	most := int(a.Config.State.Elements / pcie.CacheLine)
-	if a.held += linesOf(bytes); a.held <= most {
+	if a.held += LinesOf(bytes); a.held <= most {
 		return
 	}
 	a.lines = newLineCache(most, a.Config.State.Ways)
-	for _, pairs := range a.ports {
-		for _, q := range pairs.all {
-			if q == nil {
-				continue
-			}
-			for i := q.reaped; i != q.handed; i++ {
-				if q.wqe(i).awaited {
-					a.enter(q.elementAt(i), q.wqeBytes(q.wqe(i)))
-				}
-			}
+	a.elements(func(at uint64, bytes int, _, awaited bool) {
+		if awaited {
+			a.enter(at, bytes)
 		}
-	}
+	})
 }
 
-// take drops an element that is over, once what its answer brought has left the chip.
-func (a *awaitedElements) take(until units.Time, at uint64, bytes int) { a.used.add(until, at, bytes) }
+// Take drops an element that is over, once what its answer brought has left the chip.
+func (a *awaitedElements) Take(until units.Time, at uint64, bytes int) { a.used.add(until, at, bytes) }
+
+// Full reports whether elements have to be looked up.
+func (a *awaitedElements) Full() bool { return a.lines != nil }
 
 // clear drops the elements that are no longer in use.
 func (a *awaitedElements) clear(now units.Time) {
 	for e := a.used.next(now); e != nil; e = a.used.next(now) {
 		if a.lines == nil {
-			a.held -= linesOf(e.bytes)
+			a.held -= LinesOf(e.bytes)
 			continue
 		}
 		for at, end := e.at, e.at+uint64(e.bytes); at < end; at += pcie.CacheLine {
@@ -116,20 +108,4 @@ func (a *awaitedElements) enter(at uint64, bytes int) {
 	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		a.lines.touch(at, false)
 	}
-}
-
-// bringsData reports whether a packet is one of an answer that brings data.
-func bringsData(op ib.Opcode) bool {
-	return op.Operation() >= ib.ReadResponseFirst.Operation() && op.Operation() <= ib.ReadResponseOnly.Operation() || op == ib.AtomicAcknowledge
-}
-
-// lookUpAwaited returns when the element of the request that a received packet answers is available, which
-// is needed at t, and until when the stage in front of it is stalled. No packet passes an earlier one of its queue pair.
-func (s *state) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, free units.Time) {
-	ready, free = t, t
-	if slot, ok := q.rc.AnswerTo(psn); ok && q.sq[slot].awaited {
-		ready, free = s.needIn(s.awaited.lines, &s.awaited.fetches, t, entryAwaited, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
-	}
-	q.awaitedAt = max(q.awaitedAt, ready)
-	return q.awaitedAt, free
 }

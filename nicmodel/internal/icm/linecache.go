@@ -1,4 +1,4 @@
-package nicmodel
+package icm
 
 import (
 	"math/bits"
