@@ -20,7 +20,7 @@ type atomicWaits struct {
 type atomics struct {
 	*chip.Chip
 	config.Atomics
-	pairs       *queuePairs
+	pairs       *pairs
 	regions     *memory.Regions
 	translation *memory.Translation
 	landings    *memory.Landings
@@ -142,4 +142,9 @@ func (u *atomics) finish(now units.Time, i uint32) {
 		return
 	}
 	u.packetiser.respond(now, q)
+}
+
+// waitsUntil reports how long operations have waited.
+func (u *atomics) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "atomics", For: "room in the unit", Total: u.waits.Unit, Taken: true}, {Where: "atomics", For: "the lock of the address", Total: u.waits.Lock, Taken: true}}
 }

@@ -8,17 +8,6 @@ import (
 
 const miniCQEs = 8 // of an array
 
-// session is completions of a queue that the NIC keeps back: the newest of its ring.
-type session struct {
-	n     int
-	until units.Time // when it ends
-	ready units.Time // when their data are available
-}
-
-// StampCQ makes a queue's completions whole, with their timestamps: they are not
-// compressed.
-func (n *NIC) StampCQ(num uint32) { n.completions.queues[num].stamped = true }
-
 // alike reports whether two completions may be in one session.
 func alike(a, b *CQE) bool {
 	return a.QPN == b.QPN && a.SrcQPN == b.SrcQPN && (a.Opcode == b.Opcode || (a.Opcode|b.Opcode)&ib.WCRecv == 0) && a.small() && b.small()
@@ -56,7 +45,7 @@ func (cs *completions) keep(at, done, ready units.Time, num uint32, c *cq) {
 
 // sessionTimeout is the end of a queue's session by time.
 func (cs *completions) sessionTimeout(now units.Time, num uint32) {
-	if c := cs.queues[num]; c.session.n > 0 && c.session.until == now {
+	if c := cs.all[num]; c.session.n > 0 && c.session.until == now {
 		cs.writeSession(now, num, c)
 	}
 }

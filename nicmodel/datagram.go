@@ -16,7 +16,7 @@ type address struct {
 }
 
 // SetQKey sets the Q_Key that datagrams must carry to be received by a queue pair.
-func (n *NIC) SetQKey(num, key uint32) { n.pairs.find(num).qkey = key }
+func (p *pairs) SetQKey(num, key uint32) { p.find(num).qkey = key }
 
 // leftUnreliably reports to an unreliable queue pair that a packet is on the wire, which
 // may complete its request: there will be no answer. The instant is that of its first

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -27,7 +28,7 @@ type WR struct {
 type doorbell struct {
 	*chip.Chip
 	stage.Stage
-	pairs    *queuePairs
+	pairs    *pairs
 	contexts *contexts
 	elements *elements
 	stores   stores
@@ -35,15 +36,15 @@ type doorbell struct {
 
 // Room returns how many send requests a queue pair can still take. A request keeps its
 // place until its completion, or that of a later one, is polled, as with the NIC's driver.
-func (n *NIC) Room(num uint32) int {
-	q := n.pairs.find(num)
+func (p *pairs) Room(num uint32) int {
+	q := p.find(num)
 	return q.cfg.SendDepth - int(q.posted-q.freed)
 }
 
 // PostSend writes a request to the send queue in host memory. Ring then signals it
 // to the NIC. PostSend returns rc.ErrFull when there is no room.
-func (n *NIC) PostSend(num uint32, wr *WR) error {
-	q := n.pairs.find(num)
+func (p *pairs) PostSend(num uint32, wr *WR) error {
+	q := p.find(num)
 	if int(q.posted-q.freed) == q.cfg.SendDepth {
 		return rc.ErrFull
 	}
@@ -121,4 +122,68 @@ func (d *doorbell) serveStore(now units.Time, b chip.Stores) {
 	}
 	q.fetching--
 	d.elements.fetch(now, t, context, q)
+}
+
+// store is a processor's store into the NIC: a doorbell, or an element.
+type store struct {
+	chip.Stores
+	bytes int
+	first uint32     // of the elements
+	at    units.Time // when it was made
+}
+
+// stores are those of the host that wait for room in the NIC, and what is on its way there.
+type stores struct {
+	waiting []store
+	head    int
+	onWay   int
+	wakeAt  units.Time // of the pending evStore, or Never
+}
+
+// backlog returns how many stores the stage has to serve yet.
+func (d *doorbell) backlog(now units.Time) int64 {
+	left := d.Free - d.Clock.CycleAfter(now)
+	if left <= 0 {
+		return 0
+	}
+	return (left + d.Config.DoorbellCycles - 1) / d.Config.DoorbellCycles
+}
+
+// store puts a store on the link, or has it wait for room: the NIC has given no credit for it.
+func (d *doorbell) store(now units.Time, s store) {
+	w := &d.stores
+	if most := d.Config.Queues.Doorbells; most == 0 || w.head == len(w.waiting) && w.onWay+int(d.backlog(now)) < most {
+		d.send(now, &s)
+		return
+	}
+	w.waiting = append(w.waiting, s)
+	d.sendWaiting(now)
+}
+
+// sendWaiting sends what waits and there is room for, and looks again when there may be more: as the stage is done with one, or
+// one arrives.
+func (d *doorbell) sendWaiting(now units.Time) {
+	w := &d.stores
+	for w.head < len(w.waiting) {
+		backlog := d.backlog(now)
+		if w.onWay+int(backlog) >= d.Config.Queues.Doorbells {
+			if at := d.Clock.Begin(d.Free - (backlog-1)*d.Config.DoorbellCycles); backlog > 0 && at < w.wakeAt {
+				w.wakeAt = at
+				d.Schedule(at, chip.EvStore, 0)
+			}
+			return
+		}
+		d.send(now, &w.waiting[w.head])
+		w.head++
+	}
+	w.waiting, w.head = w.waiting[:0], 0
+}
+
+func (d *doorbell) send(now units.Time, s *store) {
+	d.stores.onWay++
+	there := d.Link.Store(now, s.bytes, pcie.ForDoorbell)
+	if q := d.pairs.find(s.QPN); d.Spans.Report != nil && q != nil {
+		d.Spans.Request(q.num, len(q.sq), chip.AtStore, s.at, there, s.first, s.Count)
+	}
+	d.Schedule(there, chip.EvDoorbell, s.Pack())
 }

@@ -102,8 +102,8 @@ func (r *Report) copyPath(x *fabric.Lane, h fabric.Handle, w *fabric.Frame) {
 // Reported returns what the network reported about a completed send request, on a
 // queue pair whose packets collect telemetry. The result is valid until the slot is
 // used again.
-func (n *NIC) Reported(num, slot uint32) *Report {
-	q := n.pairs.find(num)
+func (p *pairs) Reported(num, slot uint32) *Report {
+	q := p.find(num)
 	if q == nil || q.reports == nil {
 		return nil
 	}

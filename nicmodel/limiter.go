@@ -41,7 +41,7 @@ const catchUp = units.Microsecond
 // ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
 // and changes nothing, if the limiter can't hold the limit, and for queue pairs with
 // an engine in the NIC. Going to RESET takes the limit off.
-func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l config.RateLimit) error {
+func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 	return n.scheduler.limitRate(now, n.pairs.find(num), l)
 }
 

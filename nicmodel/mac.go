@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -21,7 +22,7 @@ import (
 type mac struct {
 	*chip.Chip
 	stage.Stage
-	pairs      *queuePairs
+	pairs      *pairs
 	scheduler  *scheduler
 	packetiser *packetiser
 	transport  *transport
@@ -281,4 +282,84 @@ func (m *mac) pause(now units.Time, paused uint8) {
 		}
 	}
 	m.wake(now, now)
+}
+
+// count counts for NIC.Stats.
+func (m *mac) count(s *Stats) { s.TxPackets, s.TxPayload, s.Stale = m.packets, m.payload, m.stale }
+
+// takesAck reports whether there is room for an acknowledgement of a queue pair. One that goes behind READ responses
+// takes theirs.
+func (m *mac) takesAck(q *qp) bool { return q.responding > 0 || m.takesNotification(q) }
+
+// takesNotification is takesAck for a CNP, which goes behind nothing.
+func (m *mac) takesNotification(q *qp) bool {
+	most := m.Config.Queues.Acks
+	return most == 0 || m.controls[q.cong.AckPriority] < most
+}
+
+// departure is when a send request's packets left, by the counter of completion
+// timestamps.
+type departure struct {
+	first, last uint64
+	reach       uint64 // of the message's bytes, and one: what has left
+}
+
+// StampSends makes the NIC note when each send request's packets leave, for the queue
+// pairs that are created from then on: see Departed.
+func (p *pairs) StampSends() { p.stampSends = true }
+
+// Departed returns what the counter of completion timestamps showed when the first
+// and the last packet of a completed send request went on the wire, for the first
+// time if packets were sent again. It reports false without StampSends, and for a
+// request that sent no packet. The result is valid until the slot is used again.
+func (p *pairs) Departed(num, slot uint32) (first, last uint64, ok bool) {
+	q := p.find(num)
+	if q == nil || q.departures == nil || q.departures[slot].reach == 0 {
+		return 0, 0, false
+	}
+	d := &q.departures[slot]
+	return d.first, d.last, true
+}
+
+// leaves takes note that a request's packet goes on the wire when the counter shows
+// ticks.
+func (d *departure) leaves(ticks uint64, p *rc.Descriptor) {
+	reach := uint64(p.Offset) + uint64(p.Payload) + 1
+	if reach <= d.reach {
+		return // again
+	}
+	if d.reach == 0 {
+		d.first = ticks
+	}
+	d.last, d.reach = ticks, reach
+}
+
+// Sent is a packet as it goes on the wire.
+type Sent struct {
+	Header       *rc.Header // read-only
+	SrcQP, DstQP uint32
+	QKey         uint32        // of a datagram
+	Bytes        int           // of payload
+	Payload      []byte        // nil where it is a phantom's, which are zeros; read-only
+	Src          int32         // the host that sends it
+	Frame        *fabric.Frame // read-only
+}
+
+// OnTransmit calls f with each packet of which the NIC puts the first bit on the wire,
+// valid during the call. nil removes the callback.
+func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
+	if f == nil {
+		n.mac.capture = nil
+		return
+	}
+	n.mac.capture = func(now units.Time, h fabric.Handle) {
+		x := n.chip.Frames.At(h)
+		p := Sent{
+			Header: &x.Desc.Header, SrcQP: x.SrcQPN, DstQP: x.DstQPN, QKey: x.QKey, Bytes: x.Desc.Payload, Src: n.chip.Net.Packet(h).Src, Frame: &x.Wire,
+		}
+		if x.Buffer != 0 {
+			p.Payload = n.chip.Frames.Bytes(x.Buffer)[:p.Bytes]
+		}
+		f(now, &p)
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
-	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
-	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
@@ -23,13 +21,12 @@ import (
 // It is stages and what they share, each with its own state and the few others that it
 // hands work to or asks; New wires them up.
 type NIC struct {
-	chip       chip.Chip
-	pairs      queuePairs
-	stampSends bool
-	closing    []closing
-	onAlarm    [2]func(now units.Time)
-	other      *NIC // port of the same device, or nil
-	first      *NIC // whose PCIe, memory on the chip and processing units this one shares, or nil
+	chip chip.Chip
+	pairs
+	closing []closing
+	onAlarm [2]func(now units.Time)
+	other   *NIC // port of the same device, or nil
+	first   *NIC // whose PCIe, memory on the chip and processing units this one shares, or nil
 
 	// The way of requests.
 	doorbell   doorbell
@@ -44,7 +41,9 @@ type NIC struct {
 	atomics     atomics
 	offload     offload
 	completions completions
-	async       asyncEvents
+	queues
+	async
+	probes
 	// Host memory.
 	state    *icm.Memory
 	ports    *ports
@@ -56,23 +55,8 @@ type NIC struct {
 	dma         dma
 }
 
-// Stats counts what a NIC did.
-type Stats struct {
-	TxPackets, RxPackets uint64
-	TxPayload            units.Bytes // payload sent, retransmissions included
-	RxPayload            units.Bytes // payload that arrived for a queue pair
-	Requests             uint64      // work queue elements that the transport was given
-	BufferDrops          uint64      // packets for which the receive buffer had no room (rx_discards_phy)
-	BufferMarks          uint64      // packets that it marked
-	BufferMost           units.Bytes // the most that it held at a time
-	PausesSent           uint64      // times that it paused the network (tx_pause_ctrl_phy)
-	NoQP                 uint64      // packets for a queue pair that does not exist
-	BadQKey              uint64      // datagrams with another Q_Key than the queue pair's
-	Stale                uint64      // packets built but not sent, since the queue pair went back
-}
-
 // New puts a NIC at a host's port. line is the rate of that port.
-func New(e *des.Engine, net *fabric.Network, slab *frames.Slab, host int, line units.Rate, cfg config.Config) (*NIC, error) {
+func New(e *des.Engine, net *fabric.Network, slab *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
 	return newNIC(e, net, slab, host, line, cfg, nil)
 }
 
@@ -91,7 +75,7 @@ func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
 	return n, nil
 }
 
-func newNIC(e *des.Engine, net *fabric.Network, slab *frames.Slab, host int, line units.Rate, cfg config.Config, first *NIC) (*NIC, error) {
+func newNIC(e *des.Engine, net *fabric.Network, slab *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -175,11 +159,13 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
 	n.offload = offload{Chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{Chip: on, Stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.chip.Config.Queues.Completions)}
+	n.queues = queues{chip: on, pairs: &n.pairs, regions: &n.regions, landings: &n.landings}
+	n.completions = completions{Chip: on, Stage: clocked("cqe"), queues: &n.queues, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.chip.Config.Queues.Completions)}
+	n.probes.watch(n)
 }
 
 // Config returns the configuration that the NIC was made with.
-func (n *NIC) Config() config.Config { return n.chip.Config }
+func (n *NIC) Config() Config { return n.chip.Config }
 
 // Host returns the index of the host that the NIC sits in.
 func (n *NIC) Host() int { return n.chip.Host }
@@ -187,21 +173,11 @@ func (n *NIC) Host() int { return n.chip.Host }
 // LineRate returns the rate of the NIC's port.
 func (n *NIC) LineRate() units.Rate { return n.chip.Line }
 
-// Stats returns the counters.
-func (n *NIC) Stats() Stats {
-	return Stats{
-		TxPackets: n.mac.packets, TxPayload: n.mac.payload, Stale: n.mac.stale,
-		RxPackets: n.transport.packets, RxPayload: n.transport.payload, NoQP: n.transport.noQP, BadQKey: n.transport.badQKey,
-		Requests:    n.elements.handed,
-		BufferDrops: n.receiver.buffer.drops, BufferMarks: n.receiver.buffer.marks, BufferMost: units.Bytes(n.receiver.buffer.most), PausesSent: n.receiver.buffer.pauses,
-	}
-}
-
 // ReadClock returns the counter of completion timestamps at now.
 func (n *NIC) ReadClock(now units.Time) uint64 { return n.chip.Config.Counter.Read(now) }
 
 // PCIe returns the link to the host, for its counters.
-func (n *NIC) PCIe() *pcie.Link { return n.chip.Link }
+func (n *NIC) PCIe() *PCIe { return n.chip.Link }
 
 // Handle implements des.Handler.
 func (n *NIC) Handle(ev des.Event) {

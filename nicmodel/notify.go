@@ -48,8 +48,8 @@ type notifications struct {
 // Notifications returns how many congestion notification packets a queue pair has
 // sent as a receiver of data (np_cnp_sent), and how many it has been sent
 // (rp_cnp_handled).
-func (n *NIC) Notifications(num uint32) (sent, handled uint64) {
-	q := n.pairs.find(num)
+func (p *pairs) Notifications(num uint32) (sent, handled uint64) {
+	q := p.find(num)
 	return q.cnpsSent, q.cnpsHandled
 }
 

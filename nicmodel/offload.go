@@ -21,7 +21,7 @@ type steering struct {
 type offload struct {
 	*chip.Chip
 	scheduler  *scheduler
-	pairs      *queuePairs
+	pairs      *pairs
 	processors *processors // nil where events cost nothing
 
 	ack   cc.Ack // that engines are given: kept here, for one on the stack would not stay there
@@ -117,6 +117,10 @@ func (n *NIC) Steer(now units.Time, num uint32) {
 	n.scheduler.choose(now)
 }
 
-// OnAck calls f with each acknowledgement that an engine inside the NIC is given,
-// before the engine: for measurement. a is valid during the call.
-func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.offload.onAck = f }
+// Steered is what engines inside a NIC did until some instant.
+type Steered struct {
+	Cuts uint64 // how often one lowered its rate or its window
+	// Rate and Window are how long queue pairs were held back by them, Active how long
+	// they had requests: summed over the queue pairs.
+	Rate, Window, Active units.Time
+}

@@ -183,11 +183,16 @@ func (o *offload) perform(now units.Time, q *qp, s *steering, kind engineEventKi
 // that found the queue full, merged and dropped ones. It is zero without processors.
 type EngineEvents struct{ Handled, Merged, Dropped uint64 }
 
-// EngineEvents returns those counts.
-func (n *NIC) EngineEvents() EngineEvents {
-	p := n.offload.processors
+// engineEvents returns those counts.
+func (o *offload) engineEvents() EngineEvents {
+	p := o.processors
 	if p == nil {
 		return EngineEvents{}
 	}
 	return EngineEvents{p.served, p.merged, p.dropped}
+}
+
+// waitsUntil reports how long events have waited.
+func (p *processors) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "processors", For: "a processor", Total: p.waited}}
 }

@@ -175,3 +175,8 @@ func (b *receiveBuffer) wake(now units.Time) {
 		b.plan(now)
 	}
 }
+
+// count counts for NIC.Stats.
+func (b *receiveBuffer) count(s *Stats) {
+	s.BufferDrops, s.BufferMarks, s.BufferMost, s.PausesSent = b.drops, b.marks, units.Bytes(b.most), b.pauses
+}

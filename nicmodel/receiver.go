@@ -18,7 +18,7 @@ import (
 // (StallTranslation); a packet whose own context is on its way waits without it.
 type receiver struct {
 	*chip.Chip
-	pairs       *queuePairs
+	pairs       *pairs
 	contexts    *contexts
 	translation *memory.Translation
 
@@ -75,9 +75,6 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	}
 	r.Schedule(done, chip.EvReceive, uint64(h))
 }
-
-// Receiving is how many packets have arrived that the transport has not handled yet.
-func (n *NIC) Receiving() int { return n.receiver.queued.N }
 
 // bringsData reports whether a packet is one of an answer that brings data.
 func bringsData(op ib.Opcode) bool {

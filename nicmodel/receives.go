@@ -361,3 +361,11 @@ func (r *receives) dropParked(now units.Time, q *qp) {
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })
 }
+
+// waitsUntil reports how long packets have waited for their receives.
+func (r *receives) waitsUntil(units.Time) []stage.Wait {
+	if r.Config.Receives.Prefetch == 0 {
+		return nil
+	}
+	return []stage.Wait{{Where: "receives", For: "a receive over PCIe", Total: r.waited}}
+}

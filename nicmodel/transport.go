@@ -15,7 +15,7 @@ import (
 // receives and requests, sends answers and arms timers.
 type transport struct {
 	*chip.Chip
-	pairs       *queuePairs
+	pairs       *pairs
 	receives    *receives
 	receiver    *receiver
 	dma         *dma
@@ -26,7 +26,7 @@ type transport struct {
 	packetiser  *packetiser
 	mac         *mac
 	offload     *offload
-	async       *asyncEvents
+	async       *async
 
 	requests stage.Gauge // that are not over
 	active   stage.Gauge // queue pairs that have some
@@ -245,5 +245,23 @@ func (t *transport) expire(now units.Time, q *qp) {
 	}
 	if q.rc != nil {
 		t.armTimer(now, q)
+	}
+}
+
+// count counts for NIC.Stats.
+func (t *transport) count(s *Stats) {
+	s.RxPackets, s.RxPayload, s.NoQP, s.BadQKey = t.packets, t.payload, t.noQP, t.badQKey
+}
+
+// countRequests counts requests that the transport of a queue pair is given, or that are over
+// if there are fewer. It is called before the queue pair's own counts change.
+func (t *transport) countRequests(now units.Time, q *qp, change int) {
+	before := int(q.handed - q.reaped)
+	t.requests.Add(now, change)
+	switch after := before + change; {
+	case before == 0 && after > 0:
+		t.active.Add(now, 1)
+	case before > 0 && after == 0:
+		t.active.Add(now, -1)
 	}
 }

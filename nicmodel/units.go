@@ -84,3 +84,8 @@ func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.T
 func (u *processingUnits) Account(now units.Time) stage.Account {
 	return u.taken.Account(now, "units", u.clock, u.served, u.busy)
 }
+
+// waitsUntil reports how long packets have waited for units.
+func (u *processingUnits) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "units", For: "a unit", Total: u.waits.Units, Taken: true}, {Where: "units", For: "the packet before of the queue pair", Total: u.waits.Queue}}
+}
