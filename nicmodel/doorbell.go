@@ -64,14 +64,6 @@ func (p *pairs) PostSend(num uint32, wr *WR) error {
 	return nil
 }
 
-// Ring writes the doorbell for the last count requests posted: their number, by
-// which the NIC fetches them, or for a single request the element itself
-// (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
-// element must not overtake earlier ones. It counts as a plain doorbell while an
-// earlier one is being fetched or, unless Config.BlueFlameBusy is set, is under way
-// at all.
-func (n *NIC) Ring(now units.Time, num uint32, count int) { n.doorbell.ring(now, num, count) }
-
 func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	if count == 0 {
 		return
@@ -97,31 +89,6 @@ func (d *doorbell) arrived(now units.Time, b chip.Stores) {
 	if d.stores.head < len(d.stores.waiting) {
 		d.sendWaiting(now)
 	}
-}
-
-func (d *doorbell) serveStore(now units.Time, b chip.Stores) {
-	q := d.pairs.find(b.QPN)
-	if q == nil || q.resets != b.Resets {
-		d.elements.queued.Add(now, -b.Count)
-		return
-	}
-	t := d.Serve(now, now, stage.StallNone, d.Config.DoorbellCycles)
-	context, _ := d.contexts.lookUp(now, q)
-	if d.Spans.Report != nil {
-		d.Spans.Request(q.num, len(q.sq), chip.AtDoorbell, d.Began(d.Config.DoorbellCycles), t, q.doorbelled, b.Count)
-	}
-	q.doorbelled += uint32(b.Count)
-	if b.BlueFlame {
-		done := d.elements.Serve(t, context, stage.StallContext, d.Config.WQECycles)
-		if d.Spans.Report != nil {
-			d.Spans.Request(q.num, len(q.sq), chip.AtWQE, d.elements.Began(d.Config.WQECycles), done, q.fetchIssued, 1)
-		}
-		q.fetchIssued++
-		d.Schedule(done, chip.EvElements, chip.Elements{QPN: b.QPN, Count: 1, Resets: b.Resets, Fetched: false}.Pack())
-		return
-	}
-	q.fetching--
-	d.elements.fetch(now, t, context, q)
 }
 
 // store is a processor's store into the NIC: a doorbell, or an element.

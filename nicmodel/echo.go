@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -108,4 +109,17 @@ func (p *pairs) Reported(num, slot uint32) *Report {
 		return nil
 	}
 	return &q.reports[slot]
+}
+
+// read reads the telemetry of an answer, and reports whether a packet is one.
+func (r *Report) read(x *fabric.Lane, h fabric.Handle, f *frames.Frame) bool {
+	switch f.Desc.Header.Opcode {
+	case ib.Acknowledge, ib.AtomicAcknowledge:
+		r.fromAck(x, h, f)
+	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
+		r.fromData(x, h, &f.Wire)
+	default:
+		return false
+	}
+	return true
 }

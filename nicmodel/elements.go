@@ -280,43 +280,6 @@ func (e *elements) noteWait(now units.Time, q *qp, change int) {
 	q.waiting, q.waitFrom = q.waiting+change, now
 }
 
-// hand gives the transport the elements of a queue pair that are in the NIC, as far as they wait for no time.
-func (e *elements) hand(now units.Time, q *qp) {
-	count, next := e.due(now, q)
-	if next != units.Never && next != q.waitWake {
-		q.waitWake = next
-		e.Schedule(next, chip.EvSendTime, uint64(q.num))
-	}
-	e.noteWait(now, q, -count)
-	e.queued.Add(now, -count)
-	e.transport.countRequests(now, q, count)
-	for range count {
-		if from := q.wqe(q.handed).inNIC; e.Spans.Report != nil && from < now {
-			e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, from, now, q.handed, 1)
-		}
-		q.wqe(q.handed).started, q.wqe(q.handed).awaited = false, false
-		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
-		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
-			// The provider has checked the request, and the ring is no deeper
-			// than the transport's.
-			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
-		}
-		if q.departures != nil {
-			q.departures[slot] = departure{}
-		}
-		e.state.Put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
-		q.handed++
-	}
-	e.handed += uint64(count)
-	e.admit(now, q)
-	if failed(q.rc.State()) {
-		e.transport.reap(now, q)
-		return
-	}
-	e.scheduler.file(now, q)
-	e.scheduler.choose(now)
-}
-
 // failed reports whether a queue pair flushes its send requests.
 func failed(s ib.QPState) bool { return s == ib.Err || s == ib.SQE }
 
@@ -392,4 +355,48 @@ func (e *elements) waitsUntil(now units.Time) []stage.Wait {
 		return nil
 	}
 	return []stage.Wait{{Where: "wqe", For: "their send time", Total: e.waitedFor(now)}}
+}
+
+// decode is fetch for the one element that has come with its doorbell.
+func (e *elements) decode(t, context units.Time, q *qp) {
+	done := e.Serve(t, context, stage.StallContext, e.Config.WQECycles)
+	if e.Spans.Report != nil {
+		e.Spans.Request(q.num, len(q.sq), chip.AtWQE, e.Began(e.Config.WQECycles), done, q.fetchIssued, 1)
+	}
+	q.fetchIssued++
+	e.Schedule(done, chip.EvElements, chip.Elements{QPN: q.num, Count: 1, Resets: q.resets}.Pack())
+}
+
+// ready takes the elements out of those that wait which the transport may have, and returns how many they are. The next one
+// is looked at when its time has come.
+func (e *elements) ready(now units.Time, q *qp) int {
+	count, next := e.due(now, q)
+	if next != units.Never && next != q.waitWake {
+		q.waitWake = next
+		e.Schedule(next, chip.EvSendTime, uint64(q.num))
+	}
+	e.noteWait(now, q, -count)
+	e.queued.Add(now, -count)
+	e.handed += uint64(count)
+	return count
+}
+
+// give gives the transport the next element of a queue pair.
+func (e *elements) give(now units.Time, q *qp) {
+	w := q.wqe(q.handed)
+	if e.Spans.Report != nil && w.inNIC < now {
+		e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, w.inNIC, now, q.handed, 1)
+	}
+	w.started, w.awaited = false, false
+	slot, err := q.rc.PostSend(&w.req)
+	if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
+		// The provider has checked the request, and the ring is no deeper
+		// than the transport's.
+		panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+	}
+	if q.departures != nil {
+		q.departures[slot] = departure{}
+	}
+	e.state.Put(q.elementAt(q.handed), q.wqeBytes(w))
+	q.handed++
 }

@@ -207,63 +207,6 @@ func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool)
 	return ready, false
 }
 
-// transmit puts one frame on the wire, unless its queue pair has gone back since
-// it was built.
-func (m *mac) transmit(now units.Time, h fabric.Handle, f *frames.Frame, from *frames.FIFO) bool {
-	p := &f.Wire
-	q := m.pairs.find(f.SrcQPN)
-	switch from {
-	case &m.requests[p.Priority]:
-		m.requestRoom[f.Room].used -= roomOf(f)
-		m.queued.Add(now, -1)
-	case &m.control[p.Priority]:
-		m.controls[p.Priority]--
-	case &m.responses[p.Priority]:
-		m.responseRoom[f.Room].used -= roomOf(f)
-		m.queued.Add(now, -1)
-		if q != nil && q.resets == f.Resets {
-			q.responding--
-		}
-	}
-	if q == nil || q.rc == nil || q.resets != f.Resets || f.Desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.Desc) {
-		m.stale++
-		m.Release(h)
-		return false
-	}
-	f.SentAt = now
-	if q.pull != nil && f.Desc.Header.Opcode == ib.ReadRequest {
-		q.pull.Requested(now, &f.Desc)
-		q.pull.size = units.Bytes(f.Desc.Expect)
-	}
-	if q.departures != nil && from == &m.requests[p.Priority] {
-		q.departures[f.Desc.Slot].leaves(m.Config.Counter.Read(now), &f.Desc)
-	}
-	if m.capture != nil {
-		m.capture(now, h)
-	}
-	m.packets++
-	m.payload += units.Bytes(f.Desc.Payload)
-	ready, why := f.Ready, stage.StallWire
-	if m.resumed[p.Priority] > ready {
-		why = stage.StallPause
-	}
-	m.wireFree = m.Lane.Transmit(now, m.Host, h, p)
-	m.Serve(ready, now, why, int64(m.wireFree-now))
-	if m.Spans.Report != nil {
-		m.Spans.Packet(f, chip.AtWire, now, m.wireFree, int32(m.Host))
-	}
-	// What waits looks at the wire again when it is free; what comes meanwhile does so by
-	// itself.
-	if m.lined > 0 {
-		m.wake(now, m.wireFree)
-	}
-	if q.cfg.Type != ib.RC {
-		m.transport.leftUnreliably(now, q, &f.Desc)
-	}
-	m.refill(now)
-	return true
-}
-
 // Pause implements fabric.Endpoint.
 func (n *NIC) Pause(x *fabric.Lane, now units.Time, paused uint8) {
 	n.enter(x, now)
@@ -361,5 +304,62 @@ func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 			p.Payload = n.chip.Frames.Bytes(x.Buffer)[:p.Bytes]
 		}
 		f(now, &p)
+	}
+}
+
+// makeRoom gives back what a frame has taken before the wire.
+func (m *mac) makeRoom(now units.Time, q *qp, f *frames.Frame, from *frames.FIFO) {
+	priority := f.Wire.Priority
+	switch from {
+	case &m.requests[priority]:
+		m.requestRoom[f.Room].used -= roomOf(f)
+		m.queued.Add(now, -1)
+	case &m.control[priority]:
+		m.controls[priority]--
+	case &m.responses[priority]:
+		m.responseRoom[f.Room].used -= roomOf(f)
+		m.queued.Add(now, -1)
+		if q != nil && q.resets == f.Resets {
+			q.responding--
+		}
+	}
+}
+
+// fresh reports whether a frame's queue pair has not gone back since it was built.
+func fresh(q *qp, f *frames.Frame) bool {
+	return q != nil && q.rc != nil && q.resets == f.Resets && (f.Desc.Header.Opcode == ib.CNP || q.rc.Fresh(&f.Desc))
+}
+
+// leaves takes note that a frame goes on the wire.
+func (m *mac) leaves(now units.Time, q *qp, h fabric.Handle, f *frames.Frame, from *frames.FIFO) {
+	f.SentAt = now
+	if q.pull != nil && f.Desc.Header.Opcode == ib.ReadRequest {
+		q.pull.Requested(now, &f.Desc)
+		q.pull.size = units.Bytes(f.Desc.Expect)
+	}
+	if q.departures != nil && from == &m.requests[f.Wire.Priority] {
+		q.departures[f.Desc.Slot].leaves(m.Config.Counter.Read(now), &f.Desc)
+	}
+	if m.capture != nil {
+		m.capture(now, h)
+	}
+	m.packets++
+	m.payload += units.Bytes(f.Desc.Payload)
+}
+
+// occupy puts a frame on the wire. What waits looks at the wire again when it is free; what comes meanwhile does so by
+// itself.
+func (m *mac) occupy(now units.Time, h fabric.Handle, f *frames.Frame) {
+	ready, why := f.Ready, stage.StallWire
+	if m.resumed[f.Wire.Priority] > ready {
+		why = stage.StallPause
+	}
+	m.wireFree = m.Lane.Transmit(now, m.Host, h, &f.Wire)
+	m.Serve(ready, now, why, int64(m.wireFree-now))
+	if m.Spans.Report != nil {
+		m.Spans.Packet(f, chip.AtWire, now, m.wireFree, int32(m.Host))
+	}
+	if m.lined > 0 {
+		m.wake(now, m.wireFree)
 	}
 }

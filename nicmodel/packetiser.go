@@ -80,58 +80,10 @@ func (k *packetiser) nextResponder(now units.Time) int {
 	return -1
 }
 
-// build makes a packet of a descriptor, fetches its payload and queues it for the
-// MAC.
-func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
-	if d.Source == rc.SourceLocalInv || d.Source == rc.SourceBindMW {
-		k.changeKey(now, q, d)
-		return
-	}
-	h, f := k.frame(now, q, d, response)
-	if response && d.Payload == 0 {
-		k.acknowledge(now, q, h, f)
-		return
-	}
-	if a := k.scheduler.arbiter; a != nil {
-		a.sent(now, q, int(f.Wire.Size))
-	}
-	chosen := now
-	if !response {
-		chosen = k.scheduler.chosen(now)
-	}
-	context, free := k.contexts.lookUp(chosen, q)
-	if free > chosen {
-		k.scheduler.hold(free, stage.StallContext)
-	}
-	at := chosen
-	if !response {
-		at = k.element(chosen, context, q, d)
-	}
-	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
-	in.known, in.arrived = in.ready, in.ready
-	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
-		k.Release(h)
-		k.refuse(now, q, d, response)
-		return
-	}
-	if context > chosen {
-		k.Await(chosen, context, stage.StallContext)
-	}
-	if in.known > in.ready {
-		k.Await(chosen, in.ready, stage.StallPCIe)
-		k.Await(chosen, in.known, stage.StallTranslation)
-	}
-	packed := k.Serve(chosen, in.arrived, stage.StallPCIe, k.Config.PacketiserCycles)
-	f.Ready = packed + k.Config.PipelineLatency
-	if k.Spans.Report != nil {
-		k.traceBuild(f, response, chosen, in.arrived, packed)
-	}
-	k.mac.lineUp(now, q, h, f, response)
-}
-
 // inputs is when what a packet is made of is there.
 type inputs struct {
 	chosen  units.Time // the packet was
+	context units.Time
 	element units.Time
 	ready   units.Time // the element, and the context
 	known   units.Time // and where the payload lies
@@ -251,4 +203,41 @@ func (k *packetiser) traceBuild(f *frames.Frame, response bool, chosen, arrived,
 		k.Spans.Packet(f, chip.AtPayload, chosen, arrived, int32(k.Host))
 	}
 	k.Spans.Packet(f, chip.AtPacketiser, k.Began(k.Config.PacketiserCycles), packed, int32(k.Host))
+}
+
+// choose has the scheduler choose a packet, and looks its context and its element up.
+func (k *packetiser) choose(now units.Time, q *qp, d *rc.Descriptor, f *frames.Frame, response bool) inputs {
+	if a := k.scheduler.arbiter; a != nil {
+		a.sent(now, q, int(f.Wire.Size))
+	}
+	chosen := now
+	if !response {
+		chosen = k.scheduler.chosen(now)
+	}
+	context, free := k.contexts.lookUp(chosen, q)
+	if free > chosen {
+		k.scheduler.hold(free, stage.StallContext)
+	}
+	at := chosen
+	if !response {
+		at = k.element(chosen, context, q, d)
+	}
+	ready := max(context, at)
+	return inputs{chosen: chosen, context: context, element: at, ready: ready, known: ready, arrived: ready}
+}
+
+// pack accounts for the building of a packet, whose inputs come as they say.
+func (k *packetiser) pack(in *inputs, f *frames.Frame, response bool) {
+	if in.context > in.chosen {
+		k.Await(in.chosen, in.context, stage.StallContext)
+	}
+	if in.known > in.ready {
+		k.Await(in.chosen, in.ready, stage.StallPCIe)
+		k.Await(in.chosen, in.known, stage.StallTranslation)
+	}
+	packed := k.Serve(in.chosen, in.arrived, stage.StallPCIe, k.Config.PacketiserCycles)
+	f.Ready = packed + k.Config.PipelineLatency
+	if k.Spans.Report != nil {
+		k.traceBuild(f, response, in.chosen, in.arrived, packed)
+	}
 }

@@ -3,9 +3,9 @@ package nicmodel
 import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
-	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -29,53 +29,6 @@ type receiver struct {
 	buffer           receiveBuffer
 }
 
-// Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
-	n.enter(x, now)
-	n.receiver.arrive(now, h, f)
-}
-
-func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
-	if !r.buffer.admit(now, w) {
-		r.Release(h)
-		return
-	}
-	f := r.Frames.At(h)
-	f.Wire, f.Arrived = *w, now
-	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
-	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.contexts.state.Full() || answered(f.Desc.Header.Opcode) {
-		if q := r.pairs.find(f.DstQPN); q != nil {
-			queue = &q.rxUntil
-			context, free = r.contexts.lookUpReceived(parsed, q, &f.Desc.Header)
-		}
-	}
-	if free > parsed {
-		r.transport.Await(parsed, free, stage.StallContext)
-	}
-	if r.contexts.state.Awaited.Full() && bringsData(f.Desc.Header.Opcode) {
-		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
-			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
-			if from > parsed {
-				r.transport.Await(parsed, from, stage.StallPCIe)
-			}
-			context = max(context, element)
-		}
-	}
-	done := r.transport.Serve(parsed, r.translation.HeldUntil, stage.StallTranslation, r.Config.TransportCycles)
-	if r.units != nil {
-		*queue = max(*queue, context)
-		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
-	}
-	done = max(done, context)
-	done += r.Config.PipelineLatency
-	r.queued.Add(now, 1)
-	if r.Spans.Report != nil {
-		r.Spans.Packet(f, chip.AtReceive, now, done, r.Net.Packet(h).Src)
-	}
-	r.Schedule(done, chip.EvReceive, uint64(h))
-}
-
 // bringsData reports whether a packet is one of an answer that brings data.
 func bringsData(op ib.Opcode) bool {
 	return op.Operation() >= ib.ReadResponseFirst.Operation() && op.Operation() <= ib.ReadResponseOnly.Operation() || op == ib.AtomicAcknowledge
@@ -90,4 +43,41 @@ func (r *receiver) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, fre
 	}
 	q.awaitedAt = max(q.awaitedAt, ready)
 	return q.awaitedAt, free
+}
+
+// lookUp returns when what the transport needs of a packet's queue pair is on the chip, and when the packets before it are
+// out of the units.
+func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time, known units.Time) {
+	queue, known = &r.nowhere, parsed
+	if r.units != nil || r.contexts.state.Full() || answered(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil {
+			context, free := r.contexts.lookUpReceived(parsed, q, &f.Desc.Header)
+			if free > parsed {
+				r.transport.Await(parsed, free, stage.StallContext)
+			}
+			queue, known = &q.rxUntil, context
+		}
+	}
+	if r.contexts.state.Awaited.Full() && bringsData(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
+			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
+			if from > parsed {
+				r.transport.Await(parsed, from, stage.StallPCIe)
+			}
+			known = max(known, element)
+		}
+	}
+	return queue, known
+}
+
+// take has the stages work on a packet, and returns when the transport has it.
+func (r *receiver) take(now units.Time, f *frames.Frame) units.Time {
+	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
+	queue, known := r.lookUp(parsed, f)
+	done := r.transport.Serve(parsed, r.translation.HeldUntil, stage.StallTranslation, r.Config.TransportCycles)
+	if r.units != nil {
+		*queue = max(*queue, known)
+		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
+	}
+	return max(done, known) + r.Config.PipelineLatency
 }

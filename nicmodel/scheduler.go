@@ -192,27 +192,6 @@ func (s *scheduler) freeFrom(now units.Time) units.Time {
 	return free
 }
 
-// issue has the next packet of a queue pair's requests built, if there still is one.
-func (s *scheduler) issue(now units.Time, q *qp) {
-	q.rc.BoundInflight(q.next.Control().Window)
-	out := q.rc.Inflight()
-	var d rc.Descriptor
-	if !q.rc.NextRequest(now, &d) {
-		return
-	}
-	q.path = q.Path(out, d.Header.AckReq)
-	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
-	if q.limit.entry != 0 {
-		q.limit.charge(now, s.Config.Limiter.Tick, bytes)
-	}
-	if !d.Retransmit {
-		q.next.sent += bytes
-		q.next.Sent(now, bytes)
-	}
-	s.packetiser.build(now, q, &d, false)
-	s.transport.armTimer(now, q)
-}
-
 // chosen accounts for the choice of a packet, and returns when it is made.
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
@@ -339,4 +318,23 @@ func (s *scheduler) holdWaits(now units.Time) []stage.Wait {
 		}
 	}
 	return all
+}
+
+// next returns the next packet of a queue pair's requests in d, if there still is one, and counts it.
+func (s *scheduler) next(now units.Time, q *qp, d *rc.Descriptor) bool {
+	q.rc.BoundInflight(q.next.Control().Window)
+	out := q.rc.Inflight()
+	if !q.rc.NextRequest(now, d) {
+		return false
+	}
+	q.path = q.Path(out, d.Header.AckReq)
+	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
+	if q.limit.entry != 0 {
+		q.limit.charge(now, s.Config.Limiter.Tick, bytes)
+	}
+	if !d.Retransmit {
+		q.next.sent += bytes
+		q.next.Sent(now, bytes)
+	}
+	return true
 }

@@ -66,44 +66,6 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.handle(now, q, h)
 }
 
-// handle takes a packet of a queue pair through the transport.
-func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
-	f := t.Frames.At(h)
-	t.payload += units.Bytes(f.Desc.Payload)
-	from := arrival{f, units.Bytes(f.Wire.Size), t.Net.Packet(h).Src}
-	had := q.recv.queue.Len()
-	t.receiver.buffer.take(now)
-	var eff rc.Effects
-	q.rc.Receive(now, &f.Desc.Header, f.Desc.Payload, &eff)
-	switch f.Desc.Header.Opcode {
-	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(t.Lane, h, f)
-	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(t.Lane, h, &f.Wire)
-	default:
-		notify := marked(f)
-		kept := q.noteEcho(t.Chip, h, f)
-		t.carryOut(now, q, &eff, from)
-		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
-			t.receives.prefetch(now, q.recv)
-			if q.recv.limit > 0 && q.recv.ranLow() {
-				t.async.raise(now, AsyncEvent{Type: ib.EventSRQLimit, QPN: q.num})
-			}
-		}
-		t.receiver.buffer.leave(now, int(from.size))
-		if !kept {
-			t.Release(h)
-		}
-		if notify {
-			t.notify(now, q)
-		}
-		return
-	}
-	t.carryOut(now, q, &eff, from)
-	t.receiver.buffer.leave(now, int(from.size))
-	t.Release(h)
-}
-
 // drop frees a packet of which nothing is left to do.
 func (t *transport) drop(now units.Time, h fabric.Handle) {
 	t.receiver.buffer.take(now)
@@ -116,53 +78,6 @@ type arrival struct {
 	*frames.Frame
 	size units.Bytes // on the wire
 	src  int32       // the host that sent it
-}
-
-// carryOut performs the effects that the transport returned. from is the packet that
-// caused them, if any. Calls to the transport on the way write its answers to eff
-// again.
-func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
-	if eff.Do&rc.DoCheck != 0 {
-		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
-	}
-	t.offload.account(now, q, eff, from.Frame)
-	do, recv, events := eff.Do, eff.Recv, eff.Events
-	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
-		// The transport's answer to that replaces its earlier one.
-		do |= eff.Do
-		events |= eff.Events
-		if eff.Do&rc.DoRecv != 0 {
-			recv = eff.Recv
-		} else if recv.Status == ib.WCSuccess {
-			recv.Status = ib.WCLocProtErr
-		}
-	}
-	if do&rc.DoAtomic != 0 {
-		switch answered, ok := t.atomics.start(now, q, eff); {
-		case answered:
-			do |= rc.DoRespond
-		case !ok:
-			do |= eff.Do
-			events |= eff.Events
-		}
-	}
-	if do&rc.DoRecv != 0 {
-		t.completeReceive(now, q, &recv, from.Frame)
-	}
-	if events != 0 {
-		t.async.raiseAll(now, q.num, events)
-	}
-	if do&rc.DoComplete != 0 {
-		t.reap(now, q)
-	}
-	if do&rc.DoRespond != 0 {
-		t.packetiser.respond(now, q)
-	}
-	t.armTimer(now, q)
-	// An acknowledgement may have opened the window even where the transport
-	// had nothing to wait for.
-	t.scheduler.file(now, q)
-	t.scheduler.choose(now)
 }
 
 // completeReceive completes a receive; f is the packet that did, or nil for a flush.
@@ -263,5 +178,47 @@ func (t *transport) countRequests(now units.Time, q *qp, change int) {
 		t.active.Add(now, 1)
 	case before > 0 && after == 0:
 		t.active.Add(now, -1)
+	}
+}
+
+// answer is what the transport has said of a packet.
+type answer struct {
+	do     rc.Do
+	recv   rc.RecvCompletion
+	events rc.EventSet
+}
+
+// reach places data and starts atomic operations, as eff says. What the transport says of memory that may not be
+// reached is added to what it said before.
+func (t *transport) reach(now units.Time, q *qp, eff *rc.Effects, from arrival, said *answer) {
+	if said.do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
+		// The transport's answer to that replaces its earlier one.
+		said.do |= eff.Do
+		said.events |= eff.Events
+		if eff.Do&rc.DoRecv != 0 {
+			said.recv = eff.Recv
+		} else if said.recv.Status == ib.WCSuccess {
+			said.recv.Status = ib.WCLocProtErr
+		}
+	}
+	if said.do&rc.DoAtomic != 0 {
+		switch answered, ok := t.atomics.start(now, q, eff); {
+		case answered:
+			said.do |= rc.DoRespond
+		case !ok:
+			said.do |= eff.Do
+			said.events |= eff.Events
+		}
+	}
+}
+
+// tookReceive fetches more receives after a request's packet, before which there were so many.
+func (t *transport) tookReceive(now units.Time, q *qp, had int) {
+	if !q.recv.fetched || q.recv.queue.Len() >= had || q.rc.State() == ib.Err {
+		return
+	}
+	t.receives.prefetch(now, q.recv)
+	if q.recv.limit > 0 && q.recv.ranLow() {
+		t.async.raise(now, AsyncEvent{Type: ib.EventSRQLimit, QPN: q.num})
 	}
 }
