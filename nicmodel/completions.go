@@ -10,7 +10,7 @@ import (
 
 // completions is the stage cqe.
 //
-// State: for each completion queue its ring in host memory, a session of
+// State: for each completion queue (cq.go) its ring in host memory, a session of
 // compression (compression.go), and what events wait for
 // (interrupt.go). Cost: CQECycles a completion and an event, and on PCIe CQEBytes a
 // completion. It stalls while as many completions wait for PCIe as may (StallPCIe).

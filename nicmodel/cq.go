@@ -23,6 +23,29 @@ type queues struct {
 	eqAddr   uint64 // of the event queue
 }
 
+// CQE is a completion as the NIC writes it to host memory.
+type CQE struct {
+	WRID      uint64
+	QPN       uint32
+	Slot      uint32 // of the send request; see NIC.Reported
+	ByteLen   uint32
+	Imm       uint32
+	SrcQPN    uint32 // of a datagram received
+	Status    ib.WCStatus
+	Opcode    ib.WCOpcode
+	HasImm    bool
+	HasInv    bool
+	HasGRH    bool // a datagram's global route header lies before it
+	Solicited bool
+	Timestamp uint64     // the counter when the NIC had finished the operation
+	Visible   units.Time // when the host can see it
+
+	made units.Time // when the stage was done with it, in a session
+	// Polling it frees the places of its queue pair's requests before upTo, if frees.
+	frees bool
+	upTo  uint32
+}
+
 // cq is a completion queue in host memory: a ring that the NIC fills and the
 // host empties.
 type cq struct {
@@ -37,6 +60,46 @@ type cq struct {
 	stamped bool
 	session session
 	events  notifier
+}
+
+// session is completions of a queue that the NIC keeps back: the newest of its ring.
+type session struct {
+	n     int
+	until units.Time // when it ends
+	ready units.Time // when their data are available
+}
+
+// arming says which completions the owner of a completion queue wants an event for.
+type arming uint8
+
+const (
+	disarmed arming = iota
+	armedSolicited
+	armedAny
+)
+
+// notifier is what a completion queue has for its events.
+type notifier struct {
+	handler   func(now units.Time)
+	armed     arming
+	requested arming // by a store that is on its way
+	from      uint64 // completions that were visible at that store, which do not count
+	written   uint64 // completions in all
+	// One past the newest solicited one, counted in the same way.
+	solicited uint64
+
+	moderation
+}
+
+// moderation holds the event of an armed completion queue back (ibv_modify_cq,
+// IBV_CQ_ATTR_MODERATE) until so many completions are there, or some time has passed
+// since the first of them. Completions can be polled meanwhile. What counts is what the
+// arming asks for: with solicited events, the first of these begins the wait.
+type moderation struct {
+	count   int        // cq_count; 0 or 1 waits for no more
+	period  units.Time // cq_period; 0 is without end
+	waiting int        // completions since the arming
+	until   units.Time // of the pending EvModeration, or Never
 }
 
 const mostCQE = 1 << 22
@@ -132,62 +195,6 @@ func (c *cq) newest(i int) *CQE {
 	return &c.ring[at]
 }
 
-// CQE is a completion as the NIC writes it to host memory.
-type CQE struct {
-	WRID      uint64
-	QPN       uint32
-	Slot      uint32 // of the send request; see NIC.Reported
-	ByteLen   uint32
-	Imm       uint32
-	SrcQPN    uint32 // of a datagram received
-	Status    ib.WCStatus
-	Opcode    ib.WCOpcode
-	HasImm    bool
-	HasInv    bool
-	HasGRH    bool // a datagram's global route header lies before it
-	Solicited bool
-	Timestamp uint64     // the counter when the NIC had finished the operation
-	Visible   units.Time // when the host can see it
-
-	made units.Time // when the stage was done with it, in a session
-	// Polling it frees the places of its queue pair's requests before upTo, if frees.
-	frees bool
-	upTo  uint32
-}
-
-// arming says which completions the owner of a completion queue wants an event for.
-type arming uint8
-
-const (
-	disarmed arming = iota
-	armedSolicited
-	armedAny
-)
-
-// notifier is what a completion queue has for its events.
-type notifier struct {
-	handler   func(now units.Time)
-	armed     arming
-	requested arming // by a store that is on its way
-	from      uint64 // completions that were visible at that store, which do not count
-	written   uint64 // completions in all
-	// One past the newest solicited one, counted in the same way.
-	solicited uint64
-
-	moderation
-}
-
-// moderation holds the event of an armed completion queue back (ibv_modify_cq,
-// IBV_CQ_ATTR_MODERATE) until so many completions are there, or some time has passed
-// since the first of them. Completions can be polled meanwhile. What counts is what the
-// arming asks for: with solicited events, the first of these begins the wait.
-type moderation struct {
-	count   int        // cq_count; 0 or 1 waits for no more
-	period  units.Time // cq_period; 0 is without end
-	waiting int        // completions since the arming
-	until   units.Time // of the pending evModeration, or Never
-}
-
 // OnEvent calls f when an event that ReqNotify requested has reached the host. A nil f
 // removes the callback.
 func (cs *queues) OnEvent(num uint32, f func(now units.Time)) {
@@ -221,13 +228,6 @@ func (cs *queues) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
 func (cs *queues) ModerateCQ(num uint32, count, period uint16) {
 	m := &cs.all[num].events.moderation
 	m.count, m.period = int(count), units.Time(period)*units.Microsecond
-}
-
-// session is completions of a queue that the NIC keeps back: the newest of its ring.
-type session struct {
-	n     int
-	until units.Time // when it ends
-	ready units.Time // when their data are available
 }
 
 // StampCQ makes a queue's completions whole, with their timestamps: they are not

@@ -23,7 +23,7 @@ type WR struct {
 // doorbell is the stage that takes stores of the host to the NIC, one a doorbell or a BlueFlame element.
 //
 // State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
-// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (queues.go). A
+// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (stores). A
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
 	*chip.Chip
@@ -104,7 +104,7 @@ type stores struct {
 	waiting []store
 	head    int
 	onWay   int
-	wakeAt  units.Time // of the pending evStore, or Never
+	wakeAt  units.Time // of the pending EvStore, or Never
 }
 
 // backlog returns how many stores the stage has to serve yet.

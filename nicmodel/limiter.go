@@ -31,7 +31,7 @@ type limit struct {
 	rem, nextRem uint64 // below a picosecond
 	next         units.Time
 	waits        bool       // for its time, with something to send
-	wake         units.Time // of the evLimit that it waits for, or 0
+	wake         units.Time // of the EvLimit that it waits for, or 0
 }
 
 // catchUp is how much of the time that a burst waits for more than its tick is made up

@@ -38,7 +38,7 @@ type mac struct {
 	turn                         bool                      // READ responses and requests take turns on the wire
 	lined                        int                       // frames of all kinds
 	wireFree                     units.Time
-	wakeAt                       units.Time // of the pending evWire, or Never
+	wakeAt                       units.Time // of the pending EvWire, or Never
 	paused                       uint8
 	resumed                      [fabric.MaxPriorities]units.Time // when each was last let go
 

@@ -16,7 +16,7 @@ import (
 // packetiser is the stage that builds a packet's headers, and its payload as PCIe
 // delivers it.
 //
-// State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
+// State: packets in the slab (package frames), in order. Cost: PacketiserCycles a packet that
 // carries data or asks for them; acknowledgements bypass it. It stalls for a payload or
 // an element (StallPCIe), a queue pair's context (StallContext) and a page's address
 // (StallTranslation).

@@ -138,7 +138,7 @@ type progress struct {
 	fetchIssued uint32     // that are or were read, or arrived with their doorbell
 	fetched     uint32     // that a read has brought
 	handed      uint32     // to the transport
-	waitWake    units.Time // of the newest evSendTime
+	waitWake    units.Time // of the newest EvSendTime
 	waiting     int        // that are in the NIC and wait for a time, or for one that does
 	waitFrom    units.Time // since when
 	admitted    uint32     // that the receive side has, if it needs them
@@ -192,7 +192,7 @@ func (q *qp) translated(now, known units.Time) {
 // ports is the queue pairs of all ports of a NIC.
 type ports struct{ all []*pairs }
 
-// elements visits the elements that are in the memory on the chip: see newState.
+// elements visits the elements that are in the memory on the chip: see icm.New.
 func (p *ports) elements(visit func(at uint64, bytes int, started, awaited bool)) {
 	for _, pairs := range p.all {
 		for _, q := range pairs.all {

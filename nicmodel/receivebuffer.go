@@ -25,7 +25,7 @@ type receiveBuffer struct {
 	begun   int        // bytes in ring
 	last    units.Time // when the newest leaves
 	paused  bool
-	wakeAt  units.Time // of the pending evBuffer, or Never
+	wakeAt  units.Time // of the pending EvBuffer, or Never
 	out     units.Time // when what the packet in hand has caused is out
 
 	drops, marks, pauses uint64

@@ -14,7 +14,7 @@ import (
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
-// what (held.go). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
+// what (hold). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
 // before the wire (StallTxBuffer), for a processing unit (StallUnits), and while a packet that it chose needs an
 // entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {
@@ -30,8 +30,8 @@ type scheduler struct {
 	arbiter   *arbiter         // between rings, or nil
 	rates     rateTable
 	holds     [numHolds]units.Time // what queue pairs were held for, summed over them
-	wakeAt    units.Time           // of the pending evSchedule, or Never
-	limiterAt units.Time           // of the pending evLimiter, or Never
+	wakeAt    units.Time           // of the pending EvSchedule, or Never
+	limiterAt units.Time           // of the pending EvLimiter, or Never
 	unitsFrom units.Time           // since when requests have waited for a unit, or Never
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 	missFrom  units.Time           // since when one has waited for a packet that waits for an entry, or Never
@@ -94,7 +94,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	}
 	if q.txUntil > now {
 		s.noteHold(now, q, holdUnit)
-		return // evUnit comes
+		return // EvUnit comes
 	}
 	if q.pull != nil {
 		s.takeSteering(now, q)
@@ -109,7 +109,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	}
 	if q.limit.entry != 0 && !s.withinLimit(now, q, units.Bytes(bytes)) {
 		s.noteHold(now, q, holdPace)
-		return // evLimit comes
+		return // EvLimit comes
 	}
 	q.ring.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 	if s.arbiter != nil && s.arbiter.rates[q.function].due > now {

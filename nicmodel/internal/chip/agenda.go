@@ -10,8 +10,8 @@ import (
 // is mostly one; and received packets reach the transport mostly in the order of arrival.
 type agenda struct {
 	seq   uint32
-	ones  [3]entry // evSchedule, evLimiter, evWire: at is Never where there is none
-	queue []entry  // evReceive: a ring of a power of two
+	ones  [3]entry // EvSchedule, EvLimiter, EvWire: at is Never where there is none
+	queue []entry  // EvReceive: a ring of a power of two
 	head  uint32   // running counts
 	tail  uint32
 	last  units.Time // of the newest in it

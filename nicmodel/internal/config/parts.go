@@ -34,7 +34,7 @@ type State struct {
 // Translation describes what the NIC has to know of memory for each
 // piece of a payload, of a packet that it sends or receives: of the region, by its key
 // (the drivers' MPT, or mkey), and where its pages lie (MTT). Both tables are in host
-// memory, and on the chip too as StateConfig says. Pages' entries have 8 bytes and are read by cache lines of eight.
+// memory, and on the chip too as `state` says. Pages' entries have 8 bytes and are read by cache lines of eight.
 //
 // A transfer whose entries are not on the chip waits for them, first the key's, then the
 // pages', and so does the acknowledgement of what it brought, with those behind it. Others

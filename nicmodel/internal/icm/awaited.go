@@ -12,7 +12,7 @@ import (
 // the unit RXW, "receive WQE cache"), and Husky (NSDI 2023) thrashes it by Sends and by Reads alike. Receives are
 // fetched ahead here and do not pass it.
 
-// awaitedElements is the elements of requests that await answers, StateConfig.Elements of them: from when they are decoded, if
+// awaitedElements is the elements of requests that await answers, State.Elements of them: from when they are decoded, if
 // their queue pair may have as many outstanding, until what the answer brought has left for the host. What waits there for PCIe (the counters of unit
 // RXS, "no PXT credits") still needs them.
 //

@@ -46,7 +46,7 @@ const (
 	PortAddresses = 1 << 60
 )
 
-// Memory is that memory.
+// Memory is the memory on the chip (config.State).
 //
 // What a command of the driver writes, a new context or a region's translations, and the elements that
 // the NIC reads are in it as long as there is room for all that there is. So a NIC on whose chip

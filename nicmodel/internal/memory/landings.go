@@ -19,7 +19,7 @@ type Landings struct {
 	ring   []landing // of a power of two
 	from   uint32    // running counts
 	to     uint32
-	wakeAt units.Time // of the pending evLand, or Never
+	wakeAt units.Time // of the pending EvLand, or Never
 }
 
 // NewLandings has nothing under way.

@@ -84,7 +84,7 @@ func (m *Registrar) entered(r Extent, err error) (Region, error) {
 	return Region{Addr: r.base, Length: r.length, Key: r.Key}, err
 }
 
-// RegPeer is RegMR for memory of the peer device (PCIeConfig.Peer), such as a GPU's. It fails if there is none.
+// RegPeer is RegMR for memory of the peer device (pcie.Config.Peer), such as a GPU's. It fails if there is none.
 func (m *Registrar) RegPeer(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
 	if m.config.PCIe.Peer.Rate == 0 {
 		return Region{}, fmt.Errorf("the NIC has no peer device: give pcie.peer.rate")

@@ -15,7 +15,7 @@ type Host struct {
 	Processor string
 	// Generation of its PCIe, 3 to 5.
 	Generation int
-	// ReadLatency is that of PCIeConfig, PostedLines the cache lines of writes that the host takes before it has finished the first.
+	// ReadLatency is that of Config, PostedLines the cache lines of writes that the host takes before it has finished the first.
 	ReadLatency units.Time
 	PostedLines int
 	// Cache is the last-level cache of a socket: what processors have used, what a device's writes may fill (two ways
