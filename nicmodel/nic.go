@@ -21,11 +21,11 @@ import (
 // It is stages and what they share, each with its own state and the few others that it
 // hands work to or asks; New wires them up.
 type NIC struct {
-	chip chip.Chip
+	other *NIC // port of the same device, or nil
+	chip  chip.Chip
 	pairs
 	closing []closing
 	onAlarm [2]func(now units.Time)
-	other   *NIC // port of the same device, or nil
 	first   *NIC // whose PCIe, memory on the chip and processing units this one shares, or nil
 
 	// The way of requests.
@@ -263,7 +263,8 @@ func (n *NIC) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
 	n.enter(x, now)
 	switch alarm {
 	case chip.AlarmEvents:
-		for ev, ok := n.chip.Take(now); ok; ev, ok = n.chip.Take(now) {
+		var ev des.Event
+		for n.chip.Take(now, &ev) {
 			n.Handle(ev)
 		}
 	case chip.AlarmClose:

@@ -115,16 +115,17 @@ func (a *agenda) next() units.Time {
 	return units.Never
 }
 
-// take takes out an event of now, if there is one; if not, next is when the earliest is.
-func (a *agenda) take(now units.Time) (ev des.Event, next units.Time) {
+// take takes out an event of now into ev, if there is one, and returns its time; if not, it returns when the earliest is.
+func (a *agenda) take(now units.Time, ev *des.Event) (at units.Time) {
 	e, place := a.first()
 	switch {
 	case e == nil:
-		return ev, units.Never
+		return units.Never
 	case e.at > now:
-		return ev, e.at
+		return e.at
 	}
-	ev, next = des.Event{At: e.at, Arg: e.arg, Kind: e.kind}, e.at
+	at = e.at
+	ev.At, ev.Arg, ev.Kind = at, e.arg, e.kind
 	switch place {
 	case inHeap:
 		a.pop()
@@ -133,7 +134,7 @@ func (a *agenda) take(now units.Time) (ev des.Event, next units.Time) {
 	default:
 		e.at = units.Never
 	}
-	return ev, next
+	return at
 }
 
 func (a *agenda) push(e entry) {

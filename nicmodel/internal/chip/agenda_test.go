@@ -29,12 +29,13 @@ func TestAgendaOrder(t *testing.T) {
 			r = r[:0]
 			e.RunUntil(until)
 			for _, want := range r {
-				ev, at := a.take(until)
+				var ev des.Event
+				at := a.take(until, &ev)
 				if at != want.At || ev.At != want.At || ev.Kind != want.Kind || ev.Arg != want.Arg {
 					t.Fatalf("event %d of kind %d at %v, expected %d of kind %d at %v", ev.Arg, ev.Kind, at, want.Arg, want.Kind, want.At)
 				}
 			}
-			if _, at := a.take(until); at != e.Next() || a.next() != at {
+			if at := a.take(until, new(des.Event)); at != e.Next() || a.next() != at {
 				t.Fatalf("the next event is at %v, expected %v", at, e.Next())
 			}
 		}
@@ -44,13 +45,14 @@ func TestAgendaOrder(t *testing.T) {
 func TestAgendaAllocatesNothing(t *testing.T) {
 	a := newAgenda()
 	now := units.Time(0)
+	var ev des.Event
 	step := func() {
 		for i, kind := range []uint32{EvReceive, EvWire, EvTimer, EvSchedule, EvReceive, EvWire} {
 			a.add(now+units.Time(10-i), kind, 0)
 		}
 		now += 20
 		for {
-			if _, next := a.take(now); next > now {
+			if next := a.take(now, &ev); next > now {
 				break
 			}
 		}
