@@ -205,8 +205,8 @@ func (k *packetiser) traceBuild(f *frames.Frame, response bool, chosen, arrived,
 	k.Spans.Packet(f, chip.AtPacketiser, k.Began(k.Config.PacketiserCycles), packed, int32(k.Host))
 }
 
-// choose has the scheduler choose a packet, and looks its context and its element up.
-func (k *packetiser) choose(now units.Time, q *qp, d *rc.Descriptor, f *frames.Frame, response bool) inputs {
+// choose has the scheduler choose a packet, looks its context and its element up, and notes in in when they are there.
+func (k *packetiser) choose(now units.Time, in *inputs, q *qp, d *rc.Descriptor, f *frames.Frame, response bool) {
 	if a := k.scheduler.arbiter; a != nil {
 		a.sent(now, q, int(f.Wire.Size))
 	}
@@ -222,8 +222,8 @@ func (k *packetiser) choose(now units.Time, q *qp, d *rc.Descriptor, f *frames.F
 	if !response {
 		at = k.element(chosen, context, q, d)
 	}
-	ready := max(context, at)
-	return inputs{chosen: chosen, context: context, element: at, ready: ready, known: ready, arrived: ready}
+	in.chosen, in.context, in.element, in.ready = chosen, context, at, max(context, at)
+	in.known, in.arrived = in.ready, in.ready
 }
 
 // pack accounts for the building of a packet, whose inputs come as they say.

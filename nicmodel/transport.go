@@ -181,40 +181,39 @@ func (t *transport) countRequests(now units.Time, q *qp, change int) {
 	}
 }
 
-// answer is what the transport has said of a packet.
-type answer struct {
-	do     rc.Do
-	recv   rc.RecvCompletion
-	events rc.EventSet
-}
-
-// reach places data and starts atomic operations, as eff says. What the transport says of memory that may not be
-// reached is added to what it said before.
-func (t *transport) reach(now units.Time, q *qp, eff *rc.Effects, from arrival, said *answer) {
-	if said.do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
+// deliver places data, starts atomic operations and completes the receive, as eff says. It returns what else is to be done: what
+// the transport says of memory that may not be reached is added to what it said before.
+func (t *transport) deliver(now units.Time, q *qp, eff *rc.Effects, from arrival) (do rc.Do, events rc.EventSet) {
+	do, events = eff.Do, eff.Events
+	recv := eff.Recv
+	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
 		// The transport's answer to that replaces its earlier one.
-		said.do |= eff.Do
-		said.events |= eff.Events
+		do |= eff.Do
+		events |= eff.Events
 		if eff.Do&rc.DoRecv != 0 {
-			said.recv = eff.Recv
-		} else if said.recv.Status == ib.WCSuccess {
-			said.recv.Status = ib.WCLocProtErr
+			recv = eff.Recv
+		} else if recv.Status == ib.WCSuccess {
+			recv.Status = ib.WCLocProtErr
 		}
 	}
-	if said.do&rc.DoAtomic != 0 {
+	if do&rc.DoAtomic != 0 {
 		switch answered, ok := t.atomics.start(now, q, eff); {
 		case answered:
-			said.do |= rc.DoRespond
+			do |= rc.DoRespond
 		case !ok:
-			said.do |= eff.Do
-			said.events |= eff.Events
+			do |= eff.Do
+			events |= eff.Events
 		}
 	}
+	if do&rc.DoRecv != 0 {
+		t.completeReceive(now, q, &recv, from.Frame)
+	}
+	return do, events
 }
 
-// tookReceive fetches more receives after a request's packet, before which there were so many.
-func (t *transport) tookReceive(now units.Time, q *qp, had int) {
-	if !q.recv.fetched || q.recv.queue.Len() >= had || q.rc.State() == ib.Err {
+// tookReceive fetches more receives after a request's packet that took one.
+func (t *transport) tookReceive(now units.Time, q *qp) {
+	if !q.recv.fetched || q.rc.State() == ib.Err {
 		return
 	}
 	t.receives.prefetch(now, q.recv)

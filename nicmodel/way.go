@@ -82,7 +82,8 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		k.acknowledge(now, q, h, f)
 		return
 	}
-	in := k.choose(now, q, d, f, response)
+	var in inputs
+	k.choose(now, &in, q, d, f, response)
 	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
 		k.Release(h)
 		k.refuse(now, q, d, response)
@@ -147,8 +148,8 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	notify := !answer && marked(f)
 	kept := !answer && q.noteEcho(t.Chip, h, f)
 	t.carryOut(now, q, &eff, from)
-	if !answer {
-		t.tookReceive(now, q, had)
+	if !answer && q.recv.queue.Len() < had {
+		t.tookReceive(now, q)
 	}
 	t.receiver.buffer.leave(now, int(from.size))
 	if !kept {
@@ -167,20 +168,17 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
 	}
 	t.offload.account(now, q, eff, from.Frame)
-	said := answer{eff.Do, eff.Recv, eff.Events}
-	if said.do&(rc.DoPlace|rc.DoAtomic) != 0 {
-		t.reach(now, q, eff, from, &said)
+	do, events := eff.Do, eff.Events
+	if do&(rc.DoPlace|rc.DoAtomic|rc.DoRecv) != 0 {
+		do, events = t.deliver(now, q, eff, from)
 	}
-	if said.do&rc.DoRecv != 0 {
-		t.completeReceive(now, q, &said.recv, from.Frame)
+	if events != 0 {
+		t.async.raiseAll(now, q.num, events)
 	}
-	if said.events != 0 {
-		t.async.raiseAll(now, q.num, said.events)
-	}
-	if said.do&rc.DoComplete != 0 {
+	if do&rc.DoComplete != 0 {
 		t.reap(now, q)
 	}
-	if said.do&rc.DoRespond != 0 {
+	if do&rc.DoRespond != 0 {
 		t.packetiser.respond(now, q)
 	}
 	t.armTimer(now, q)
