@@ -6,13 +6,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // drawSharing has a NIC divide what it sends by three functions and up to three classes.
-func drawSharing(t *rapid.T, c *Config) {
-	c.Functions = make([]FunctionConfig, 3)
+func drawSharing(t *rapid.T, c *config.Config) {
+	c.Functions = make([]config.Function, 3)
 	for i := range c.Functions {
 		f := &c.Functions[i]
 		if rapid.Bool().Draw(t, "a most") {
@@ -22,11 +23,11 @@ func drawSharing(t *rapid.T, c *Config) {
 			f.MinTxRate = min(f.MinTxRate, f.MaxTxRate)
 		}
 	}
-	c.Egress = rapid.SampledFrom([]EgressConfig{
+	c.Egress = rapid.SampledFrom([]config.Egress{
 		{},
-		{TSA: []string{TSAStrict, TSAStrict, TSAStrict}, PrioTC: []int{0, 1, 2}},
-		{TSA: []string{TSAETS, TSAETS, TSAStrict}, PrioTC: []int{0, 1, 2}, TCBW: []int{30, 70, 0}},
-		{TSA: []string{TSAETS, TSAETS}, PrioTC: []int{1, 0, 1}, TCBW: []int{0, 100}},
+		{TSA: []string{config.TSAStrict, config.TSAStrict, config.TSAStrict}, PrioTC: []int{0, 1, 2}},
+		{TSA: []string{config.TSAETS, config.TSAETS, config.TSAStrict}, PrioTC: []int{0, 1, 2}, TCBW: []int{30, 70, 0}},
+		{TSA: []string{config.TSAETS, config.TSAETS}, PrioTC: []int{1, 0, 1}, TCBW: []int{0, 100}},
 	}).Draw(t, "egress")
 }
 
@@ -40,7 +41,7 @@ type tenant struct {
 }
 
 // shareOf runs tenants of host 0 of a network of 100 Gbps and returns what each sent, in Gbps of payload.
-func shareOf(t *testing.T, cfg Config, tenants ...tenant) []float64 {
+func shareOf(t *testing.T, cfg config.Config, tenants ...tenant) []float64 {
 	t.Helper()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
@@ -78,17 +79,17 @@ func shareOf(t *testing.T, cfg Config, tenants ...tenant) []float64 {
 func TestSharesOfTheWire(t *testing.T) {
 	const write, read = ib.WRRDMAWrite, ib.WRRDMARead
 	all := 100 * 1024.0 / 1106 // a frame has 82 bytes beside its payload
-	ets := func(tcbw ...int) EgressConfig {
-		c := EgressConfig{TCBW: tcbw}
+	ets := func(tcbw ...int) config.Egress {
+		c := config.Egress{TCBW: tcbw}
 		for i := range tcbw {
-			c.PrioTC, c.TSA = append(c.PrioTC, i), append(c.TSA, TSAETS)
+			c.PrioTC, c.TSA = append(c.PrioTC, i), append(c.TSA, config.TSAETS)
 		}
 		return c
 	}
-	rates := func(all ...FunctionConfig) []FunctionConfig { return all }
+	rates := func(all ...config.Function) []config.Function { return all }
 	for name, c := range map[string]struct {
-		egress    EgressConfig
-		functions []FunctionConfig
+		egress    config.Egress
+		functions []config.Function
 		tenants   []tenant
 		want      []float64
 	}{
@@ -107,23 +108,23 @@ func TestSharesOfTheWire(t *testing.T) {
 			tenants: []tenant{{1, 4, 8192, write, 0, 0}, {2, 4, 8192, write, 1, 0}, {3, 4, 8192, write, 2, 0}},
 		},
 		"strict before ETS": {
-			egress: EgressConfig{PrioTC: []int{0, 0, 1}, TSA: []string{TSAETS, TSAStrict}, TCBW: []int{100}}, want: []float64{0, all},
+			egress: config.Egress{PrioTC: []int{0, 0, 1}, TSA: []string{config.TSAETS, config.TSAStrict}, TCBW: []int{100}}, want: []float64{0, all},
 			tenants: []tenant{{1, 8, 8192, write, 1, 0}, {2, 4, 8192, write, 2, 0}},
 		},
 		"a most": {
-			functions: rates(FunctionConfig{}, FunctionConfig{MaxTxRate: 20 * units.Gbps}), want: []float64{all * 0.8, 20 * 1024 / 1086.0},
+			functions: rates(config.Function{}, config.Function{MaxTxRate: 20 * units.Gbps}), want: []float64{all * 0.8, 20 * 1024 / 1086.0},
 			tenants: []tenant{{1, 4, 8192, write, 0, 0}, {2, 8, 8192, write, 0, 1}},
 		},
 		"a most of READ responses": {
-			functions: rates(FunctionConfig{}, FunctionConfig{MaxTxRate: 20 * units.Gbps}), want: []float64{20 * 1024 / 1086.0},
+			functions: rates(config.Function{}, config.Function{MaxTxRate: 20 * units.Gbps}), want: []float64{20 * 1024 / 1086.0},
 			tenants: []tenant{{1, 8, 8192, read, 0, 1}},
 		},
 		"functions without rates, alike": {
-			functions: rates(FunctionConfig{}, FunctionConfig{}), want: []float64{all / 2, all / 2},
+			functions: rates(config.Function{}, config.Function{}), want: []float64{all / 2, all / 2},
 			tenants: []tenant{{1, 1, 8192, write, 0, 0}, {2, 16, 8192, write, 0, 1}},
 		},
 		"guarantees are shares": {
-			functions: rates(FunctionConfig{MinTxRate: 60 * units.Gbps}, FunctionConfig{MinTxRate: 30 * units.Gbps}), want: []float64{all * 2 / 3, all / 3},
+			functions: rates(config.Function{MinTxRate: 60 * units.Gbps}, config.Function{MinTxRate: 30 * units.Gbps}), want: []float64{all * 2 / 3, all / 3},
 			tenants: []tenant{{1, 1, 8192, write, 0, 0}, {2, 16, 8192, write, 0, 1}},
 		},
 	} {
@@ -143,7 +144,7 @@ func TestSharesOfTheWire(t *testing.T) {
 // A function sends no more than its rate over any span, but for what catches up with it.
 func TestFunctionKeepsItsRate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.Functions = []FunctionConfig{{MaxTxRate: 10 * units.Gbps}}
+	cfg.Functions = []config.Function{{MaxTxRate: 10 * units.Gbps}}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	type frame struct {
 		at    units.Time
@@ -151,7 +152,7 @@ func TestFunctionKeepsItsRate(t *testing.T) {
 	}
 	var sent []frame
 	b.nics[0].mac.capture = func(now units.Time, h fabric.Handle) {
-		sent = append(sent, frame{now, units.Bytes(b.nics[0].frames.at(h).wire.Size)})
+		sent = append(sent, frame{now, units.Bytes(b.nics[0].chip.Frames.At(h).Wire.Size)})
 	}
 	for range 5 {
 		b.drive(pairLoad{from: 0, to: 1, op: ib.WRRDMAWrite, size: 5000, window: 8, batch: 1, spread: 1}, 200*units.Microsecond)
@@ -174,8 +175,8 @@ func TestFunctionKeepsItsRate(t *testing.T) {
 
 func TestSharesAllocateNothing(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.Egress = EgressConfig{PrioTC: []int{0, 1}, TSA: []string{TSAETS, TSAETS}, TCBW: []int{40, 60}}
-	cfg.Functions = []FunctionConfig{{}, {MaxTxRate: 60 * units.Gbps}}
+	cfg.Egress = config.Egress{PrioTC: []int{0, 1}, TSA: []string{config.TSAETS, config.TSAETS}, TCBW: []int{40, 60}}
+	cfg.Functions = []config.Function{{}, {MaxTxRate: 60 * units.Gbps}}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	for i := range 4 {
 		b.drive(pairLoad{from: 0, to: 1, op: ib.WRRDMAWrite, size: 1 << 20, window: 60, batch: 1, spread: 1, priority: uint8(i % 2), function: i % 2}, 0)

@@ -14,26 +14,26 @@ type AsyncEvent struct {
 	CQ   uint32
 }
 
-// asyncEvents is those that were not yet taken.
-type asyncEvents struct {
+// async is those that were not yet taken. Its exported methods are the NIC's.
+type async struct {
 	queue   []AsyncEvent
 	handler func(now units.Time)
 }
 
 // TakeEvent returns the oldest asynchronous event that was not yet taken.
-func (n *NIC) TakeEvent() (AsyncEvent, bool) {
-	if len(n.async.queue) == 0 {
+func (a *async) TakeEvent() (AsyncEvent, bool) {
+	if len(a.queue) == 0 {
 		return AsyncEvent{}, false
 	}
-	e := n.async.queue[0]
-	n.async.queue = n.async.queue[1:]
+	e := a.queue[0]
+	a.queue = a.queue[1:]
 	return e, true
 }
 
 // OnAsyncEvent calls f when an asynchronous event has been raised.
-func (n *NIC) OnAsyncEvent(f func(now units.Time)) { n.async.handler = f }
+func (a *async) OnAsyncEvent(f func(now units.Time)) { a.handler = f }
 
-func (a *asyncEvents) raise(now units.Time, e AsyncEvent) {
+func (a *async) raise(now units.Time, e AsyncEvent) {
 	a.queue = append(a.queue, e)
 	if a.handler != nil {
 		a.handler(now)
@@ -41,7 +41,7 @@ func (a *asyncEvents) raise(now units.Time, e AsyncEvent) {
 }
 
 // raiseAll raises all of a set that is about a queue pair.
-func (a *asyncEvents) raiseAll(now units.Time, qpn uint32, events rc.EventSet) {
+func (a *async) raiseAll(now units.Time, qpn uint32, events rc.EventSet) {
 	for event := range ib.EventType(32) {
 		if events.Has(event) {
 			a.raise(now, AsyncEvent{Type: event, QPN: qpn})

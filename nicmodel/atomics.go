@@ -2,25 +2,14 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// AtomicsConfig describes the unit that performs atomic operations on host memory:
-// it reads the word over PCIe, changes it and writes it back, with the word locked
-// from the read until the write has left. Words whose addresses have the same lowest bits
-// share a lock, and wait for each other (Kalia et al., ATC 2016, figure 14).
-type AtomicsConfig struct {
-	// InFlight is how many operations there are at a time; 0 is no unit, where they
-	// take no time.
-	InFlight int `yaml:"in_flight"`
-	// Locks is how many there are, a power of two: as many of the lowest bits of a word's
-	// address choose its lock. With 4096 words a multiple of 4 KiB apart share one. Words are
-	// aligned to eight bytes, so that every eighth lock is used.
-	Locks int `yaml:"locks"`
-	// Cycles is what the change of a word takes, in cycles of the core clock.
-	Cycles int64 `yaml:"cycles"`
-}
 
 // atomicWaits is what atomic operations have waited for, summed over them.
 type atomicWaits struct {
@@ -29,36 +18,32 @@ type atomicWaits struct {
 }
 
 type atomics struct {
-	*chip
-	AtomicsConfig
-	pairs       *queuePairs
-	regions     *memory
-	translation *translation
-	landings    *landings
+	*chip.Chip
+	config.Atomics
+	pairs       *pairs
+	regions     *memory.Regions
+	translation *memory.Translation
+	landings    *memory.Landings
 	transport   *transport
 	packetiser  *packetiser
 	buffer      *receiveBuffer
 
-	clock   Clock
-	slots   inflight
+	clock   stage.Clock
+	slots   stage.Inflight
 	locked  []units.Time
 	pending []pendingAtomic
 	idle    []uint32
 	waits   atomicWaits
 	busy    units.Time // of all places together
 	served  uint64
-	watch   func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why stage.Stall)
 }
 
-func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
+func (u *atomics) SetWatch(f func(begin, end units.Time, why stage.Stall)) { u.watch = f }
 
-// account reports where the picoseconds of all places of the unit went.
-func (u *atomics) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range u.slots.until {
-		elapsed += int64(max(now, until))
-	}
-	return Account{Stage: "atomics", Clock: Clock(second), Parallel: u.InFlight, Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
+// Account reports where the picoseconds of all places of the unit went.
+func (u *atomics) Account(now units.Time) stage.Account {
+	return u.slots.Account(now, "atomics", stage.Picoseconds, u.served, int64(u.busy))
 }
 
 // pendingAtomic is an operation between its request and its answer.
@@ -68,11 +53,11 @@ type pendingAtomic struct {
 	resets uint8
 }
 
-func newAtomics(on *chip) atomics {
-	c := on.cfg.Atomics
-	u := atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock}
+func newAtomics(on *chip.Chip) atomics {
+	c := on.Config.Atomics
+	u := atomics{Chip: on, Atomics: c, clock: on.Config.CoreClock}
 	if c.InFlight > 0 { // else no rule holds for the rest
-		u.slots, u.locked = newInflight(c.InFlight), make([]units.Time, c.Locks)
+		u.slots, u.locked = stage.NewInflight(c.InFlight), make([]units.Time, c.Locks)
 	}
 	return u
 }
@@ -81,34 +66,35 @@ func newAtomics(on *chip) atomics {
 // false for ok after telling the transport if that memory may not be touched.
 func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
 	a := &eff.Atomic
-	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.Remote(q.owner(), a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		return false, false
 	}
 	known := now
-	if u.translation.active() {
-		known = u.translation.region(now, r, a.VA, 8)
-		u.translation.holdBack(now, q, known)
+	if u.translation.Active() {
+		known = u.translation.Reach(now, r, a.VA, 8)
+		u.translation.HoldBack(now, known)
+		q.translated(now, known)
 	}
-	read := u.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
-	sent, _ := u.pcie.Write(now, a.VA, 8, ForAtomic)
+	read := u.Link.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
+	sent, _ := u.Link.Write(now, a.VA, 8, pcie.ForAtomic)
 	if u.InFlight == 0 {
-		if !u.execute(q, a, u.pcie.left(sent+known-now)) {
+		if !u.execute(q, a, u.Link.Left(sent+known-now)) {
 			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 			return false, false
 		}
 		return true, true
 	}
-	slot := u.slots.free(now)
+	slot := u.slots.Free(now)
 	lock := &u.locked[a.VA&uint64(u.Locks-1)]
 	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
 	// An operation that waits for its lock does not keep others out of the unit.
-	u.slots.hold(slot + took)
+	u.slots.Hold(slot + took)
 	u.busy += took
 	u.served++
 	if u.watch != nil {
-		u.watch(slot, slot+took, StallNone)
+		u.watch(slot, slot+took, stage.StallNone)
 	}
 	end := max(slot, *lock) + took
 	u.buffer.hold(end - took) // it waits there
@@ -123,18 +109,18 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		u.pending = append(u.pending, pendingAtomic{})
 	}
 	u.pending[i] = pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets}
-	u.schedule(end, evAtomic, uint64(i))
+	u.Schedule(end, chip.EvAtomic, uint64(i))
 	return false, true
 }
 
 // execute changes the word, as the host sees it at visible, and gives the transport
 // what it was.
 func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
-	r := u.regions.remote(q, a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
+	r := u.regions.Remote(q.owner(), a.RKey, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		return false
 	}
-	orig, ok := u.landings.change(visible, r, a)
+	orig, ok := u.landings.Change(visible, r, a)
 	if ok {
 		q.rc.AtomicDone(a.Slot, orig)
 	}
@@ -149,11 +135,16 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile, or the memory is gone
+	if !u.execute(q, &p.Atomic, u.Link.Left(now)) { // the key was deregistered meanwhile, or the memory is gone
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})
 		return
 	}
 	u.packetiser.respond(now, q)
+}
+
+// waitsUntil reports how long operations have waited.
+func (u *atomics) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "atomics", For: "room in the unit", Total: u.waits.Unit, Taken: true}, {Where: "atomics", For: "the lock of the address", Total: u.waits.Lock, Taken: true}}
 }

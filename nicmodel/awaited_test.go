@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -21,32 +22,32 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 		}
 		b.e.RunUntil(stop)
 		n = b.nics[0]
-		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, ForWQE), n
+		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, pcie.ForWQE), n
 	}
-	_, _, n := run(ib.WRRDMARead, room/2, room*cacheLine)
+	_, _, n := run(ib.WRRDMARead, room/2, room*pcie.CacheLine)
 	if u := cacheUse(n, "awaited wqe"); u.Hits+u.Misses != 0 {
 		t.Errorf("%+v though all fit", u)
 	}
 	free, once, _ := run(ib.WRRDMARead, 2*room, 0)
-	over, twice, n := run(ib.WRRDMARead, 2*room, room*cacheLine)
+	over, twice, n := run(ib.WRRDMARead, 2*room, room*pcie.CacheLine)
 	t.Logf("room for all: %.1f M/s, %.0f bytes of elements a request; for half of them: %.1f M/s, %.0f bytes", free, once, over, twice)
 	u := cacheUse(n, "awaited wqe")
 	if u.Misses < u.Hits {
 		t.Errorf("%+v: want misses mostly, as what is needed first is what was used longest ago", u)
 	}
-	header := n.cfg.PCIe.Headers
-	again := float64(cacheLine+header.completion()+header.request()) * float64(u.Misses) / float64(n.Stats().Requests)
+	header := n.chip.Config.PCIe.Headers
+	again := float64(pcie.CacheLine+header.Completion()+header.Request()) * float64(u.Misses) / float64(n.Stats().Requests)
 	if d := twice - once; d < 0.9*again || d > 1.1*again {
 		t.Errorf("%.0f bytes a request more, want %.0f of those that are read again", d, again)
 	}
 	if over > free/2 {
 		t.Errorf("%.1f M/s with elements that do not fit, %.1f if they do: want less than half", over, free)
 	}
-	most := fetches / n.pcie.alone(cacheLine).Seconds() / 1e6
+	most := fetches / n.chip.Link.Alone(pcie.CacheLine).Seconds() / 1e6
 	if got := float64(u.Misses) / stop.Seconds() / 1e6; got > 1.1*most || got < 0.8*most {
 		t.Errorf("%.1f M misses a second, want the %.1f M of %d reads at a time", got, most, fetches)
 	}
-	if _, _, n := run(ib.WRRDMAWrite, 2*room, room*cacheLine); cacheUse(n, "awaited wqe").Misses != 0 {
+	if _, _, n := run(ib.WRRDMAWrite, 2*room, room*pcie.CacheLine); cacheUse(n, "awaited wqe").Misses != 0 {
 		t.Error("a Write needed its element again")
 	}
 }
@@ -57,21 +58,20 @@ func TestReadsThatWaitToBeSent(t *testing.T) {
 	const room, stop = 64, 100 * units.Microsecond
 	run := func(pairs, window, elements int) *NIC {
 		cfg := preset(t, "connectib")
-		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*cacheLine), 1 // so that most wait
+		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*pcie.CacheLine), 1 // so that most wait
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 8, window: window, batch: 1, spread: 1}, stop)
 		}
 		b.e.RunUntil(2 * stop)
 		n := b.nics[0]
-		n.state.awaited.clear(2 * stop)
 		for _, q := range n.pairs.all {
 			if q.reads != 0 || q.admitted != q.posted {
 				t.Errorf("%d Reads of a queue pair are held when all is over, %d of %d were taken in", q.reads, q.admitted, q.posted)
 			}
 		}
-		if n.state.awaited.held != 0 && n.state.awaited.lines == nil {
-			t.Errorf("%d lines are held when all is over", n.state.awaited.held)
+		if _, held := n.state.LinesHeld(2 * stop); held != 0 {
+			t.Errorf("%d lines are held when all is over", held)
 		}
 		return n
 	}
@@ -90,9 +90,9 @@ func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	misses := func(rate units.Rate) uint64 {
 		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 		slow := b.nics[0]
-		slow.cfg.PCIe.Rate, slow.cfg.State.Elements = rate, 128*cacheLine
+		slow.chip.Config.PCIe.Rate, slow.chip.Config.State.Elements = rate, 128*pcie.CacheLine
 		var err error
-		if slow.pcie, err = NewPCIe(slow.cfg.PCIe); err != nil {
+		if slow.chip.Link, err = pcie.New(slow.chip.Config.PCIe); err != nil {
 			t.Fatal(err)
 		}
 		for range 12 {
@@ -106,25 +106,5 @@ func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	}
 	if got := misses(16 * units.Gbps); got == 0 {
 		t.Error("no misses with a slow link")
-	}
-}
-
-func TestUsedElementsByHand(t *testing.T) {
-	var u usedElements
-	for i := range 40 { // it grows
-		u.add(units.Time(i/2), uint64(i), 1)
-	}
-	u.add(3, 40, 1) // not before those that went before it
-	for i := range 41 {
-		until := units.Time(min(i, 39) / 2)
-		if e := u.next(until - 1); e != nil {
-			t.Fatalf("%d: %+v before its time", i, e)
-		}
-		if e := u.next(until); e == nil || e.at != uint64(i) {
-			t.Fatalf("%d: %+v at %d", i, e, until)
-		}
-	}
-	if u.next(units.Never) != nil {
-		t.Error("more than was put in")
 	}
 }

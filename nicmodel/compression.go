@@ -2,41 +2,11 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// CompressionConfig describes the compression of completions, as mlx5 devices have it
-// (mlx5dv_create_cq, MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE; the kernel's mlx5e). Those
-// that follow each other and differ in little are one session: the NIC keeps them until
-// the session ends, and then writes what they share once, in an element called the
-// title, and of each completion a mini element of 8 bytes: which request, how many
-// bytes. An array of 8 of these takes the place of an element.
-//
-// A session ends with a completion that is not like the others, with so many of them
-// as may be, or when the timeout has passed since its first. Like each other are successes of one
-// queue pair, all of its requests or all of receives by the same operation (of
-// datagrams, from the same queue pair), without
-// immediate data, an invalidated key or a solicited event. A mini element has no room
-// for a timestamp: a queue with timestamps is not compressed.
-type CompressionConfig struct {
-	// MaxNum is how many completions a session has at most, 2 to 1024; 0 is no compression.
-	MaxNum int `yaml:"max_num"`
-	// Timeout ends a session so long after its first completion; up to 1 ms.
-	Timeout units.Time `yaml:"timeout"`
-}
-
 const miniCQEs = 8 // of an array
-
-// session is completions of a queue that the NIC keeps back: the newest of its ring.
-type session struct {
-	n     int
-	until units.Time // when it ends
-	ready units.Time // when their data are available
-}
-
-// StampCQ makes a queue's completions whole, with their timestamps: they are not
-// compressed.
-func (n *NIC) StampCQ(num uint32) { n.completions.queues[num].stamped = true }
 
 // alike reports whether two completions may be in one session.
 func alike(a, b *CQE) bool {
@@ -65,17 +35,17 @@ func (cs *completions) keep(at, done, ready units.Time, num uint32, c *cq) {
 	s.n++
 	s.ready = max(s.ready, ready)
 	switch {
-	case s.n == cs.cfg.Compression.MaxNum || !e.small():
+	case s.n == cs.Config.Compression.MaxNum || !e.small():
 		cs.writeSession(at, num, c)
 	case s.n == 1:
-		s.until = at + cs.cfg.Compression.Timeout
-		cs.schedule(s.until, evSession, uint64(num))
+		s.until = at + cs.Config.Compression.Timeout
+		cs.Schedule(s.until, chip.EvSession, uint64(num))
 	}
 }
 
 // sessionTimeout is the end of a queue's session by time.
 func (cs *completions) sessionTimeout(now units.Time, num uint32) {
-	if c := cs.queues[num]; c.session.n > 0 && c.session.until == now {
+	if c := cs.all[num]; c.session.n > 0 && c.session.until == now {
 		cs.writeSession(now, num, c)
 	}
 }
@@ -100,8 +70,8 @@ func (cs *completions) writeSession(at units.Time, num uint32, c *cq) {
 	for i := kept.n; i > 0; i-- {
 		e := c.newest(i)
 		e.Visible = visible
-		if cs.spans.report != nil {
-			cs.spans.completion(e, AtCQEWrite, e.made, visible)
+		if cs.Spans.Report != nil {
+			cs.Spans.Completion(e.QPN, e.Slot, e.Opcode, chip.AtCQEWrite, e.made, visible)
 		}
 	}
 	cs.announce(at, visible, num, c, kept.n)

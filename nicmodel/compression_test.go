@@ -7,6 +7,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -21,7 +25,7 @@ func TestCompressedBytes(t *testing.T) {
 		{32, 16, 6}, {33, 16, 7}, {6, 3, 4},
 	} {
 		cfg := preset(t, "cx6dx")
-		cfg.Compression = CompressionConfig{MaxNum: c.max, Timeout: 20 * units.Microsecond}
+		cfg.Compression = config.Compression{MaxNum: c.max, Timeout: 20 * units.Microsecond}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		r := y.region(t, make([]byte, 256))
@@ -31,7 +35,7 @@ func TestCompressedBytes(t *testing.T) {
 		}
 		b.post(x, wrs...)
 		b.e.RunUntil(units.Millisecond)
-		got := x.nic.PCIe().Traffic(Upstream, MemWr, ForCQE)
+		got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForCQE)
 		if got.Packets != c.want || got.Bytes != units.Bytes(c.want)*(64+24) {
 			t.Errorf("%d completions, %d a session: %+v, want %d elements", c.batch, c.max, got, c.want)
 		}
@@ -46,7 +50,7 @@ func TestCompressionHolds(t *testing.T) {
 	const timeout = 7 * units.Microsecond
 	for _, stamped := range []bool{false, true} {
 		cfg := preset(t, "cx6dx")
-		cfg.Compression = CompressionConfig{MaxNum: 64, Timeout: timeout}
+		cfg.Compression = config.Compression{MaxNum: 64, Timeout: timeout}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		if stamped {
@@ -54,11 +58,11 @@ func TestCompressionHolds(t *testing.T) {
 		}
 		var made, seen []units.Time
 		calls := 0
-		x.nic.OnSpan(func(s *Span) {
+		x.nic.OnSpan(func(s *chip.Span) {
 			switch s.Place {
-			case AtCQE:
+			case chip.AtCQE:
 				made = append(made, s.End)
-			case AtCQEWrite:
+			case chip.AtCQEWrite:
 				seen = append(seen, s.End)
 			}
 		})
@@ -77,7 +81,7 @@ func TestCompressionHolds(t *testing.T) {
 }
 
 func TestCompressionConfig(t *testing.T) {
-	for _, c := range []CompressionConfig{{MaxNum: -1}, {MaxNum: 1, Timeout: 1}, {MaxNum: 1025, Timeout: 1}, {MaxNum: 8}, {MaxNum: 8, Timeout: units.Second}} {
+	for _, c := range []config.Compression{{MaxNum: -1}, {MaxNum: 1, Timeout: 1}, {MaxNum: 1025, Timeout: 1}, {MaxNum: 8}, {MaxNum: 8, Timeout: units.Second}} {
 		cfg := preset(t, "cx5")
 		cfg.Compression = c
 		if err := cfg.Validate(); err == nil {
@@ -116,15 +120,15 @@ func drawTraffic(t *rapid.T) []traffic {
 
 // completionsOf runs the traffic of two hosts and returns what each polls, its
 // requests' completions apart from its receives'.
-func completionsOf(t testing.TB, cfg Config, load [2][]traffic) (polled [2][2][]CQE, written [2]uint64) {
+func completionsOf(t testing.TB, cfg config.Config, load [2][]traffic) (polled [2][2][]CQE, written [2]uint64) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 	ends := [2]end{x, y}
-	var regions [2]Region
+	var regions [2]memory.Region
 	for i, e := range ends {
 		regions[i] = e.region(t, make([]byte, 4096))
 		for k := range 64 {
-			if err := e.nic.RecvQueue(e.qpn).PostRecv(uint64(1000+k), []SGE{{regions[i].Addr, 4096, regions[i].Key}}); err != nil {
+			if err := e.nic.RecvQueue(e.qpn).PostRecv(uint64(1000+k), []memory.SGE{{Addr: regions[i].Addr, Length: 4096, Key: regions[i].Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -160,7 +164,7 @@ func completionsOf(t testing.TB, cfg Config, load [2][]traffic) (polled [2][2][]
 				for range p.batch {
 					wrs = append(wrs, WR{
 						Request: rc.Request{ID: id[i], Op: p.op, Signaled: id[i]%3 != 0, Length: uint32(p.size), RemoteAddr: regions[1-i].Addr, RKey: regions[1-i].Key, Imm: uint32(id[i]), Solicited: p.solicited},
-						SGL:     []SGE{{regions[i].Addr, uint32(p.size), regions[i].Key}},
+						SGL:     []memory.SGE{{Addr: regions[i].Addr, Length: uint32(p.size), Key: regions[i].Key}},
 					})
 					id[i]++
 				}
@@ -184,7 +188,7 @@ func completionsOf(t testing.TB, cfg Config, load [2][]traffic) (polled [2][2][]
 	look()
 	look()
 	for i, e := range ends {
-		written[i] = e.nic.PCIe().Traffic(Upstream, MemWr, ForCQE).Packets
+		written[i] = e.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForCQE).Packets
 	}
 	return polled, written
 }
@@ -195,7 +199,7 @@ func TestCompressionIsNotSeen(t *testing.T) {
 		load := [2][]traffic{drawTraffic(rt), drawTraffic(rt)}
 		cfg := preset(t, "cx5")
 		want, plain := completionsOf(t, cfg, load)
-		cfg.Compression = CompressionConfig{MaxNum: rapid.IntRange(2, 70).Draw(rt, "max"), Timeout: units.Time(rapid.IntRange(1, 30_000).Draw(rt, "timeout")) * units.Nanosecond}
+		cfg.Compression = config.Compression{MaxNum: rapid.IntRange(2, 70).Draw(rt, "max"), Timeout: units.Time(rapid.IntRange(1, 30_000).Draw(rt, "timeout")) * units.Nanosecond}
 		got, compressed := completionsOf(t, cfg, load)
 		for i := range want {
 			for k := range want[i] {
@@ -212,7 +216,7 @@ func TestCompressionIsNotSeen(t *testing.T) {
 
 func TestCompressionDoesNotAllocate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.Compression = CompressionConfig{MaxNum: 16, Timeout: 2 * units.Microsecond}
+	cfg.Compression = config.Compression{MaxNum: 16, Timeout: 2 * units.Microsecond}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 	b.stream(x, y, 64, 32)

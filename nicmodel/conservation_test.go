@@ -10,6 +10,11 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -80,8 +85,8 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	b.priority, b.function = p.priority, p.function
 	x, y := b.connect(p.from, p.to, cong, send, 1024)
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	register := func(e end) (Region, error) {
-		if e.nic.cfg.PCIe.Peer.Rate > 0 {
+	register := func(e end) (memory.Region, error) {
+		if e.nic.chip.Config.PCIe.Peer.Rate > 0 {
 			return e.nic.RegPeer(e.pd, nil, 1<<20, all)
 		}
 		return e.nic.RegMR(e.pd, nil, 1<<20, all)
@@ -95,7 +100,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 		b.t.Fatal(err)
 	}
 	receive := func() {
-		if err := y.nic.RecvQueue(y.qpn).PostRecv(0, []SGE{{rr.Addr, 1 << 17, rr.Key}}); err != nil {
+		if err := y.nic.RecvQueue(y.qpn).PostRecv(0, []memory.SGE{{Addr: rr.Addr, Length: 1 << 17, Key: rr.Key}}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -118,13 +123,13 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 			if p.inline {
 				wr.Inline = pattern(int(p.size), 1)
 			} else {
-				wr.SGL = []SGE{{lr.Addr, p.size, lr.Key}}
+				wr.SGL = []memory.SGE{{Addr: lr.Addr, Length: p.size, Key: lr.Key}}
 				if p.pieces > 1 {
 					first := p.size / p.pieces
-					wr.SGL = []SGE{{lr.Addr, first, lr.Key}, {lr.Addr + 1<<18, p.size - first, lr.Key}}
+					wr.SGL = []memory.SGE{{Addr: lr.Addr, Length: first, Key: lr.Key}, {Addr: lr.Addr + 1<<18, Length: p.size - first, Key: lr.Key}}
 				}
 			}
-			if p.wait > 0 && x.nic.cfg.SendTime.Tick > 0 {
+			if p.wait > 0 && x.nic.chip.Config.SendTime.Tick > 0 {
 				if err := x.nic.WaitUntil(x.qpn, b.e.Now()+p.wait); err != nil {
 					b.t.Fatal(err)
 				}
@@ -151,10 +156,10 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 
 // watched is what OnWork and OnLevel told of a NIC.
 type watched struct {
-	worked  [][numStalls]int64 // by stage and reason, cycles
-	ahead   [][]ahead          // by stage, work that ends later than its last account
-	until   []units.Time       // by stage
-	arrived []int64            // by queue: the instants at which something left less those at which it came, summed
+	worked  [][stage.NumStalls]int64 // by stage and reason, cycles
+	ahead   [][]ahead                // by stage, work that ends later than its last account
+	until   []units.Time             // by stage
+	arrived []int64                  // by queue: the instants at which something left less those at which it came, summed
 	level   []int
 	most    []int
 }
@@ -164,11 +169,11 @@ type ahead struct{ begin, end units.Time }
 
 // done moves what ends by a cycle of a stage from ahead to worked, and returns the cycles
 // of the rest until then.
-func (w *watched) done(stage int, c Clock, elapsed int64) (part int64) {
-	w.ahead[stage] = slices.DeleteFunc(w.ahead[stage], func(a ahead) bool {
+func (w *watched) done(index int, c stage.Clock, elapsed int64) (part int64) {
+	w.ahead[index] = slices.DeleteFunc(w.ahead[index], func(a ahead) bool {
 		begin, end := c.CycleAfter(a.begin), c.CycleAfter(a.end)
 		if end <= elapsed {
-			w.worked[stage][StallNone] += end - begin
+			w.worked[index][stage.StallNone] += end - begin
 			return true
 		}
 		part += max(elapsed-begin, 0)
@@ -180,23 +185,23 @@ func (w *watched) done(stage int, c Clock, elapsed int64) (part int64) {
 func watch(t *rapid.T, n *NIC) *watched {
 	accounts, queues := n.Accounts(0), len(n.Queues(0))
 	w := &watched{
-		worked: make([][numStalls]int64, len(accounts)), ahead: make([][]ahead, len(accounts)), until: make([]units.Time, len(accounts)),
+		worked: make([][stage.NumStalls]int64, len(accounts)), ahead: make([][]ahead, len(accounts)), until: make([]units.Time, len(accounts)),
 		arrived: make([]int64, queues), level: make([]int, queues), most: make([]int, queues),
 	}
-	n.OnWork(func(stage int, begin, end units.Time, why Stall) {
-		a := &accounts[stage]
+	n.OnWork(func(index int, begin, end units.Time, why stage.Stall) {
+		a := &accounts[index]
 		if begin >= end {
 			t.Fatalf("%s is said to work from %v to %v", a.Stage, begin, end)
 		}
-		if a.Parallel == 1 && begin < w.until[stage] {
-			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[stage])
+		if a.Parallel == 1 && begin < w.until[index] {
+			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[index])
 		}
-		w.until[stage] = end
-		if why == StallNone {
-			w.ahead[stage] = append(w.ahead[stage], ahead{begin, end})
+		w.until[index] = end
+		if why == stage.StallNone {
+			w.ahead[index] = append(w.ahead[index], ahead{begin, end})
 			return
 		}
-		w.worked[stage][why] += a.Clock.CycleAfter(end) - a.Clock.CycleAfter(begin)
+		w.worked[index][why] += a.Clock.CycleAfter(end) - a.Clock.CycleAfter(begin)
 	})
 	n.OnLevel(func(queue int, now units.Time, level int) {
 		w.arrived[queue] += int64(now) * int64(w.level[queue]-level)
@@ -223,7 +228,7 @@ func lossyFabric(f *fabric.Config) {
 // when all is over, what each queue held over time is what each piece of work waited.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		name := rapid.SampledFrom(Presets()).Draw(r, "preset")
+		name := rapid.SampledFrom(config.Presets()).Draw(r, "preset")
 		var change func(*fabric.Config)
 		if rapid.Bool().Draw(r, "lossy") {
 			change = lossyFabric
@@ -240,7 +245,7 @@ func TestConservation(t *testing.T) {
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
-		before := make([][]Account, hosts)
+		before := make([][]stage.Account, hosts)
 		for _, n := range b.nics {
 			seen = append(seen, watch(r, n))
 		}
@@ -273,23 +278,23 @@ func TestConservation(t *testing.T) {
 
 // checkAccounts checks the accounts at the engine's Now against those of an earlier
 // look and what was told; all says that nothing is under way any more.
-func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) []Account {
-	now := n.engine.Now()
+func checkAccounts(t *rapid.T, n *NIC, before []stage.Account, w *watched, all bool) []stage.Account {
+	now := n.chip.Engine.Now()
 	accounts := n.Accounts(now)
-	open := make([][numStalls]int64, len(accounts))
-	n.OpenStalls(now, func(stage int, begin, end units.Time, why Stall) {
-		c := accounts[stage].Clock
-		open[stage][why] += c.CycleAfter(end) - c.CycleAfter(begin)
+	open := make([][stage.NumStalls]int64, len(accounts))
+	n.OpenStalls(now, func(index int, begin, end units.Time, why stage.Stall) {
+		c := accounts[index].Clock
+		open[index][why] += c.CycleAfter(end) - c.CycleAfter(begin)
 	})
 	for i, a := range accounts {
 		sum := a.Busy + a.Idle + sumOf(a.Stalled[:])
 		if sum != a.Elapsed || a.Idle < 0 || a.Busy < 0 || a.Elapsed < a.Clock.CycleAfter(now) {
-			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.host, a, sum)
+			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.chip.Host, a, sum)
 		}
-		for why, cycles := range a.Stalled[StallNone+1:] {
+		for why, cycles := range a.Stalled[stage.StallNone+1:] {
 			why++
 			if cycles < 0 || cycles != w.worked[i][why]+open[i][why] {
-				t.Fatalf("%v: %s stalled for %d cycles by %v, told of %d and %d", now, a.Stage, cycles, Stall(why), w.worked[i][why], open[i][why])
+				t.Fatalf("%v: %s stalled for %d cycles by %v, told of %d and %d", now, a.Stage, cycles, stage.Stall(why), w.worked[i][why], open[i][why])
 			}
 		}
 		// Of units, of which one may be ahead of another, all that was told counts.
@@ -297,8 +302,8 @@ func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) [
 		if a.Parallel > 1 {
 			elapsed = math.MaxInt64
 		}
-		if part := w.done(i, a.Clock, elapsed); a.Busy != w.worked[i][StallNone]+part {
-			t.Fatalf("%v: %s was busy for %d cycles, told of %d and %d", now, a.Stage, a.Busy, w.worked[i][StallNone], part)
+		if part := w.done(i, a.Clock, elapsed); a.Busy != w.worked[i][stage.StallNone]+part {
+			t.Fatalf("%v: %s was busy for %d cycles, told of %d and %d", now, a.Stage, a.Busy, w.worked[i][stage.StallNone], part)
 		}
 		if before != nil {
 			if s := a.Since(before[i]); s.Idle < 0 || s.Busy < 0 || s.Busy+s.Idle+sumOf(s.Stalled[:]) != s.Elapsed {
@@ -315,18 +320,18 @@ func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) [
 // checkPCIe checks that every byte on the link has a purpose and a type, and that the
 // link was busy for as long as they take.
 func checkPCIe(t *rapid.T, n *NIC) {
-	now := n.engine.Now()
+	now := n.chip.Engine.Now()
 	accounts := n.Accounts(now)
-	byPurpose := [numDirections]units.Bytes{}
+	byPurpose := [pcie.NumDirections]units.Bytes{}
 	for i, m := range func() []map[string]units.Bytes { up, down := n.PCIeBytes(); return []map[string]units.Bytes{up, down} }() {
 		for _, x := range m {
 			byPurpose[i] += x
 		}
 	}
-	for d := range numDirections {
-		var all TLPs
-		for kind := range numTLPTypes {
-			for why := range numPurposes {
+	for d := range pcie.NumDirections {
+		var all pcie.TLPs
+		for kind := range pcie.NumTLPTypes {
+			for why := range pcie.NumPurposes {
 				x := n.PCIe().Traffic(d, kind, why)
 				if x.Packets == 0 && x.Bytes != 0 {
 					t.Fatalf("%v for %v: %+v", kind, why, x)
@@ -336,7 +341,7 @@ func checkPCIe(t *rapid.T, n *NIC) {
 			}
 		}
 		a := accounts[len(accounts)-2+int(d)]
-		took := int64(n.cfg.PCIe.Rate.Serialize(all.Bytes))
+		took := int64(n.chip.Config.PCIe.Rate.Serialize(all.Bytes))
 		// Each transfer's time is rounded to a picosecond.
 		if all.Bytes != byPurpose[d] || all.Packets != a.Served || a.Busy < took-int64(a.Served) || a.Busy > took+int64(a.Served) {
 			t.Fatalf("%s: %d bytes by type, %d by purpose, in %d packets of %d; busy for %d ps, and they take %d", a.Stage, all.Bytes, byPurpose[d], all.Packets, a.Served, a.Busy, took)
@@ -350,7 +355,7 @@ func checkPCIe(t *rapid.T, n *NIC) {
 func TestLittlesLawByName(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const hosts = 2
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		if rapid.Bool().Draw(r, "small caches") {
 			cfg.State = drawState(r)
 		}
@@ -377,38 +382,38 @@ func TestLittlesLawByName(t *testing.T) {
 					delete(came, p)
 				}
 			}
-			n.OnSpan(func(s *Span) {
+			n.OnSpan(func(s *chip.Span) {
 				now := b.e.Now()
 				packet := piece{"transmit", s.QPN, uint32(s.PSN), s.Response}
 				switch s.Place {
-				case AtStore, AtWQE:
+				case chip.AtStore, chip.AtWQE:
 					for k := range s.Count {
 						slot := (s.Slot + k) & (s.Ring - 1)
-						if s.Place == AtStore {
+						if s.Place == chip.AtStore {
 							came[piece{"wqe", s.QPN, slot, false}] = s.Begin
 							continue
 						}
 						leaves(piece{"wqe", s.QPN, slot, false}, s.End)
 						came[piece{"requests", s.QPN, slot, false}] = s.End
 					}
-				case AtSendTime:
+				case chip.AtSendTime:
 					waited[h]["wqe"] += int64(s.End - s.Begin)
 					came[piece{"requests", s.QPN, s.Slot, false}] = s.End
-				case AtPacketiser:
+				case chip.AtPacketiser:
 					came[packet] = now
-				case AtWire:
+				case chip.AtWire:
 					leaves(packet, s.Begin)
-				case AtReceive:
+				case chip.AtReceive:
 					waited[h]["receive"] += int64(s.End - s.Begin)
-				case AtRecvFetch:
+				case chip.AtRecvFetch:
 					waited[h]["no receive"] += int64(s.End - s.Begin)
-				case AtCQE:
+				case chip.AtCQE:
 					if !s.Response {
 						p := piece{"requests", s.QPN, s.Slot, false}
 						stays[h][s.QPN] = append(stays[h][s.QPN], stay{came[p], now})
 						leaves(p, now)
 					}
-				case AtCQEWrite: // told as the completion is made; its owner polls at once
+				case chip.AtCQEWrite: // told as the completion is made; its owner polls at once
 					waited[h]["completions"] += int64(s.End - now)
 				}
 			})

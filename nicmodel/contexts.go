@@ -2,6 +2,9 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -13,26 +16,26 @@ const resourceBytes = 32
 // contexts looks up queue pairs' contexts: what the NIC has to know of a queue pair for each
 // of its doorbells, and for each packet that it builds or receives.
 type contexts struct {
-	*chip
-	state *state
+	*chip.Chip
+	state *icm.Memory
 }
 
 func (c *contexts) addr(q *qp) uint64 {
-	return contextTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*cacheLine
+	return icm.ContextTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(icm.LinesOf(c.Config.State.Context))*pcie.CacheLine
 }
 
 // resources is where what a queue pair keeps for its answers lies, and how much that is.
 func (c *contexts) resources(q *qp) (at uint64, bytes int) {
-	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * cacheLine
-	return resourceTable + c.tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
+	bytes = icm.LinesOf(c.Config.MaxRdAtomic*resourceBytes) * pcie.CacheLine
+	return icm.ResourceTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
 }
 
-func (c *contexts) add(q *qp) { c.state.write(c.addr(q), c.cfg.State.Context) }
+func (c *contexts) add(q *qp) { c.state.Write(c.addr(q), c.Config.State.Context) }
 
 func (c *contexts) drop(q *qp) {
-	c.state.erase(c.addr(q), c.cfg.State.Context)
+	c.state.Erase(c.addr(q), c.Config.State.Context)
 	if q.answers {
-		c.state.erase(c.resources(q))
+		c.state.Erase(c.resources(q))
 	}
 }
 
@@ -40,11 +43,11 @@ func (c *contexts) drop(q *qp) {
 // also returns until when a stage in front of it that can't set work aside is
 // stalled.
 func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
-	if c.state.lines == nil {
+	if !c.state.Full() {
 		return t, t
 	}
 	at := c.addr(q)
-	ready, free = c.state.need(t, entryContext, at, at, c.cfg.State.Context)
+	ready, free = c.state.Need(t, icm.EntryContext, at, at, c.Config.State.Context)
 	// Read again though it was under way, a context does not come before it would have.
 	q.contextAt = max(q.contextAt, ready)
 	return max(q.contextAt, t), free
@@ -64,15 +67,15 @@ func (c *contexts) lookUpReceived(t units.Time, q *qp, h *rc.Header) (ready, fre
 		return ready, free
 	}
 	at, bytes := c.resources(q)
-	if c.state.lines == nil {
+	if !c.state.Full() {
 		if !q.answers {
 			q.answers = true
-			c.state.write(at, bytes)
+			c.state.Write(at, bytes)
 		}
 		return ready, free
 	}
-	at += uint64(uint32(h.PSN)%uint32(bytes/cacheLine)) * cacheLine
-	known, from := c.state.need(t, entryContext, at, at, cacheLine)
+	at += uint64(uint32(h.PSN)%uint32(bytes/pcie.CacheLine)) * pcie.CacheLine
+	known, from := c.state.Need(t, icm.EntryContext, at, at, pcie.CacheLine)
 	q.contextAt = max(q.contextAt, known)
 	return max(ready, known), max(free, from)
 }

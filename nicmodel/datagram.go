@@ -2,6 +2,8 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -14,7 +16,7 @@ type address struct {
 }
 
 // SetQKey sets the Q_Key that datagrams must carry to be received by a queue pair.
-func (n *NIC) SetQKey(num, key uint32) { n.pairs.find(num).qkey = key }
+func (p *pairs) SetQKey(num, key uint32) { p.find(num).qkey = key }
 
 // leftUnreliably reports to an unreliable queue pair that a packet is on the wire, which
 // may complete its request: there will be no answer. The instant is that of its first
@@ -25,15 +27,10 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
 		t.carryOut(now, q, &eff, arrival{})
 	}
-	if room := t.completions.waiting.free(now); room > now { // nothing else would keep requests from completing
-		t.scheduler.hold(room, StallPCIe)
+	if room := t.completions.waiting.Free(now); room > now { // nothing else would keep requests from completing
+		t.scheduler.hold(room, stage.StallPCIe)
 	}
 }
-
-// hasGRH reports whether packets have a global route header: over Ethernet the IP
-// header is the route header; packets within an InfiniBand subnet have none (IBA
-// 8.3).
-func (c *chip) hasGRH() bool { return c.cfg.Framing != fabric.InfiniBand }
 
 // Datagram is what a NIC knows of a datagram that it has received.
 type Datagram struct {
@@ -53,7 +50,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	p := &eff.Place
 	payload := p.Length - rc.GRHBytes
 	from, length := uint32(rc.GRHBytes), payload
-	if m.hasGRH() {
+	if m.HasGRH() {
 		from, length = 0, p.Length
 	}
 	q.delivered.add(units.Bytes(payload), f.size)
@@ -62,23 +59,24 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	}
 	sgl := q.recv.wqes[p.Slot].sgl
 	known := now
-	if m.translation.active() {
-		known = m.translation.list(now, q, sgl, from, int(length))
-		m.translation.holdBack(now, q, known)
+	if m.translation.Active() {
+		known = m.translation.List(now, q.cfg.PD, sgl, from, int(length))
+		m.translation.HoldBack(now, known)
+		q.translated(now, known)
 	}
 	d := datagramPieces{
-		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.buffer}, skip: int(rc.GRHBytes - from),
+		landings: m.landings, visible: m.scatter(now, known, sgl, from, int(length)), payload: part{buffer: f.Buffer}, skip: int(rc.GRHBytes - from),
 	}
 	if d.skip > 0 && m.writeGRH != nil {
 		var b []byte
-		d.header.buffer, b = m.frames.payload(rc.GRHBytes)
+		d.header.buffer, b = m.Frames.Payload(rc.GRHBytes)
 		header := (*[rc.GRHBytes]byte)(b)
 		clear(header[:])
-		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.wire})
+		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.Wire})
 	}
 	reached := true
-	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
-		if r.other != nil && !r.reaches(addr, length) {
+	ok := m.regions.Walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *memory.Extent, addr, length uint64, at int) {
+		if r.Other != nil && !r.Reaches(addr, length) {
 			reached = false
 			return
 		}
@@ -87,10 +85,10 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		d.put(r, addr+header, length-header, &d.payload, at+int(header)-d.skip)
 	})
 	if !d.header.end(m.landings) && d.header.buffer != 0 {
-		m.frames.giveBack(d.header.buffer)
+		m.Frames.GiveBack(d.header.buffer)
 	}
 	if d.payload.end(m.landings) {
-		f.buffer = 0
+		f.Buffer = 0
 	}
 	if ok = ok && reached; !ok {
 		q.rc.FailRecv(now, ib.WCLocProtErr, eff)
@@ -100,7 +98,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 
 // datagramPieces puts the pieces of a datagram to memory.
 type datagramPieces struct {
-	landings        *landings
+	landings        *memory.Landings
 	visible         units.Time
 	header, payload part
 	skip            int // bytes of header, which what is written begins with
@@ -109,29 +107,29 @@ type datagramPieces struct {
 // part is the header of a datagram, or its payload.
 type part struct {
 	buffer uint32 // 0 for zeros
-	last   uint32 // the running count behind its newest piece
+	last   uint32 // the running count of its newest piece
 	under  bool   // it has one
 }
 
 // put puts length bytes of a part, from offset on, to a region.
-func (d *datagramPieces) put(r *region, addr, length uint64, p *part, offset int) {
+func (d *datagramPieces) put(r *memory.Extent, addr, length uint64, p *part, offset int) {
 	if length == 0 {
 		return
 	}
-	if r.other != nil {
-		d.landings.putOther(d.visible, r, addr, length, p.buffer, offset)
-	} else if b := r.at(addr, length); len(b) > 0 {
-		d.landings.put(d.visible, r.key, b, p.buffer, offset)
+	if r.Other != nil {
+		d.landings.PutOther(d.visible, r, addr, length, p.buffer, offset)
+	} else if b := r.At(addr, length); len(b) > 0 {
+		d.landings.Put(d.visible, r.Key, b, p.buffer, offset)
 	} else {
 		return // a phantom
 	}
-	p.last, p.under = d.landings.to, true
+	p.last, p.under = d.landings.Newest(), true
 }
 
 // end has the part's newest piece give its buffer back, and reports whether there is one.
-func (p *part) end(l *landings) bool {
+func (p *part) end(l *memory.Landings) bool {
 	if p.under {
-		l.ring[(p.last-1)&uint32(len(l.ring)-1)].last = true
+		l.Own(p.last)
 	}
 	return p.under
 }

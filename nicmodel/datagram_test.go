@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -68,13 +70,13 @@ func TestDatagramLayout(t *testing.T) {
 		}
 		buf := bytes.Repeat([]byte{0xaa}, 500)
 		r := y.region(t, buf)
-		var sgl []SGE
+		var sgl []memory.SGE
 		want := bytes.Repeat([]byte{0xaa}, 500)
 		room := 0
 		for i := range 4 { // pieces in order, with gaps
 			n := rapid.IntRange(1, 100).Draw(rt, "piece")
 			at := i * 110
-			sgl = append(sgl, SGE{r.Addr + uint64(at), uint32(n), r.Key})
+			sgl = append(sgl, memory.SGE{Addr: r.Addr + uint64(at), Length: uint32(n), Key: r.Key})
 			for k := range n {
 				switch p := room + k; {
 				case p < rc.GRHBytes && preset.Framing != fabric.InfiniBand:
@@ -116,7 +118,7 @@ func TestDatagramLayout(t *testing.T) {
 		if !bytes.Equal(buf, want) {
 			rt.Fatalf("memory differs: % x\nwant % x", buf, want)
 		}
-		if wire := y.nic.PCIe().Traffic(Upstream, MemWr, ForPayload).Packets; (wire == 0) != (len(got) == 0 || preset.Framing == fabric.InfiniBand && len(payload) == 0) {
+		if wire := y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Packets; (wire == 0) != (len(got) == 0 || preset.Framing == fabric.InfiniBand && len(payload) == 0) {
 			rt.Fatalf("%d payload writes for %d bytes", wire, len(payload))
 		}
 	})
@@ -141,7 +143,7 @@ func TestDatagramsThatAreDropped(t *testing.T) {
 		{"no queue pair", 0, func(wr *WR) { wr.To.QPN += 16 }, func() uint64 { return y.nic.Stats().NoQP }},
 	} {
 		if c.recv > 0 {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []SGE{{r.Addr, c.recv, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []memory.SGE{{Addr: r.Addr, Length: c.recv, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -177,7 +179,7 @@ func TestDatagramMemoryFaults(t *testing.T) {
 	}
 	y, z := b.datagrams(1, 16, srq), b.datagrams(1, 16, srq)
 	bad := datagramTo(y, nil)
-	bad.Inline, bad.SGL, bad.Request.Length = nil, []SGE{{1, 8, 99}}, 8
+	bad.Inline, bad.SGL, bad.Request.Length = nil, []memory.SGE{{Addr: 1, Length: 8, Key: 99}}, 8
 	b.post(x, datagramTo(y, nil), bad, datagramTo(y, nil))
 	b.e.RunUntil(b.e.Now() + 10*units.Microsecond)
 	var got []ib.WCStatus
@@ -197,7 +199,7 @@ func TestDatagramMemoryFaults(t *testing.T) {
 	}
 	r := z.region(t, make([]byte, 100)) // of z's protection domain, not y's
 	for i := range 2 {
-		if err := srq.PostRecv(uint64(i), []SGE{{r.Addr, 100, r.Key}}); err != nil {
+		if err := srq.PostRecv(uint64(i), []memory.SGE{{Addr: r.Addr, Length: 100, Key: r.Key}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +241,7 @@ func TestDatagramsWithLosses(t *testing.T) {
 		buf := make([]byte, 64*1024)
 		r := y.region(t, buf)
 		recv := func(slot int) {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(slot), []SGE{{r.Addr + uint64(slot)*1024, 1024, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(slot), []memory.SGE{{Addr: r.Addr + uint64(slot)*1024, Length: 1024, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -314,7 +316,7 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 		b := newBed(t, 2, 100*units.Gbps, preset(t, nic), nil)
 		x, y := b.datagrams(0, 64, nil), b.datagrams(1, 64, nil)
 		r := y.region(t, make([]byte, 4096))
-		sgl := []SGE{{r.Addr, 4096, r.Key}}
+		sgl := []memory.SGE{{Addr: r.Addr, Length: 4096, Key: r.Key}}
 		wr := datagramTo(y, make([]byte, 64))
 		out := make([]CQE, 64)
 		came := 0
@@ -371,7 +373,7 @@ func TestUnreliableCompletesOnTheWire(t *testing.T) {
 		}
 		r := x.region(t, make([]byte, 4096))
 		x.nic.Pause(b.net.Lane(0), 0, 1)
-		b.post(x, WR{Request: rc.Request{Op: ib.WRSend, Signaled: true, Length: size}, SGL: []SGE{{r.Addr, size, r.Key}}, To: Peer{Host: 1, QPN: 16}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRSend, Signaled: true, Length: size}, SGL: []memory.SGE{{Addr: r.Addr, Length: size, Key: r.Key}}, To: Peer{Host: 1, QPN: 16}})
 		b.e.RunUntil(50 * units.Microsecond)
 		if got := b.poll(x); len(got) != 0 {
 			t.Errorf("%v: completed while paused: %+v", kind, got)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -13,7 +15,7 @@ import (
 func TestDepartures(t *testing.T) {
 	const line = 10 * units.Gbps
 	cfg := preset(t, "cx6dx")
-	cfg.Counter = Counter{Hz: 1_000_000_000, Bits: 41}
+	cfg.Counter = stage.Counter{Hz: 1_000_000_000, Bits: 41}
 	b := newBed(t, 2, line, cfg, nil)
 	b.nics[0].StampSends()
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -22,8 +24,8 @@ func TestDepartures(t *testing.T) {
 	const post = 5 * units.Microsecond
 	b.e.RunUntil(post)
 	b.post(x,
-		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 4096, lr.Key}}},
-		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 4096, lr.Key}}},
+		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 4096, Key: lr.Key}}},
+		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 4096, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 4096, Key: lr.Key}}},
 	)
 	b.e.RunUntil(units.Millisecond)
 	all := b.poll(x)

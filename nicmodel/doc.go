@@ -23,7 +23,13 @@
 // A stage is a type with its own state; the fields above that state refer to the parts
 // of other stages that it needs. All stages share the chip: engine, network,
 // configuration, PCIe. NIC holds the stages, wires them up (NIC.wire) and passes each
-// event to its stage (NIC.Handle). Its other methods are the host's interface.
+// event to its stage (NIC.Handle). Its other methods are the host's interface; many are those of parts that it
+// embeds: queue pairs, completion queues, registered memory, probes. way.go has the steps of a request and its packets in
+// their order.
+//
+// Parts that know nothing of queue pairs are packages below this one, each of which imports those before it only: stage (clocks and
+// accounts of cycles), pcie (the link and what is at its far end), config, frames (packets in flight), chip (what all parts share),
+// icm (the memory on the chip) and memory (regions, translation, data on their way).
 //
 // The transport is package roce/rc, the same state machine that a user-space
 // endpoint runs, and rates are kept by package ratelimiter, the same scheduler
@@ -59,7 +65,7 @@
 // NIC's own reads and atomics see it at once. DeregMR leaves nothing under way.
 //
 // Contexts of queue pairs, memory keys' entries and pages' translations are in host
-// memory as well, and those used last on the chip (ContextsConfig, TranslationConfig).
+// memory as well, and those used last on the chip (StateConfig, TranslationConfig).
 // Entries that commands write stay on the chip as long as all of them fit. A miss is a
 // read over PCIe, for a context also a write. The work that missed waits, and other work
 // goes on.

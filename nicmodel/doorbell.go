@@ -1,6 +1,10 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -9,7 +13,7 @@ import (
 // WR is a send work request as the host posts it.
 type WR struct {
 	Request rc.Request
-	SGL     []SGE
+	SGL     []memory.SGE
 	Inline  []byte // instead of an SGL
 	// To and QKey are a datagram's destination, and the Q_Key that it carries.
 	To   Peer
@@ -19,12 +23,12 @@ type WR struct {
 // doorbell is the stage that takes stores of the host to the NIC, one a doorbell or a BlueFlame element.
 //
 // State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
-// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (queues.go). A
+// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; stores beyond its room wait in the host (stores). A
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
-	*chip
-	stage
-	pairs    *queuePairs
+	*chip.Chip
+	stage.Stage
+	pairs    *pairs
 	contexts *contexts
 	elements *elements
 	stores   stores
@@ -32,15 +36,15 @@ type doorbell struct {
 
 // Room returns how many send requests a queue pair can still take. A request keeps its
 // place until its completion, or that of a later one, is polled, as with the NIC's driver.
-func (n *NIC) Room(num uint32) int {
-	q := n.pairs.find(num)
+func (p *pairs) Room(num uint32) int {
+	q := p.find(num)
 	return q.cfg.SendDepth - int(q.posted-q.freed)
 }
 
 // PostSend writes a request to the send queue in host memory. Ring then signals it
 // to the NIC. PostSend returns rc.ErrFull when there is no room.
-func (n *NIC) PostSend(num uint32, wr *WR) error {
-	q := n.pairs.find(num)
+func (p *pairs) PostSend(num uint32, wr *WR) error {
+	q := p.find(num)
 	if int(q.posted-q.freed) == q.cfg.SendDepth {
 		return rc.ErrFull
 	}
@@ -60,21 +64,13 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 	return nil
 }
 
-// Ring writes the doorbell for the last count requests posted: their number, by
-// which the NIC fetches them, or for a single request the element itself
-// (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
-// element must not overtake earlier ones. It counts as a plain doorbell while an
-// earlier one is being fetched or, unless Config.BlueFlameBusy is set, is under way
-// at all.
-func (n *NIC) Ring(now units.Time, num uint32, count int) { n.doorbell.ring(now, num, count) }
-
 func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	if count == 0 {
 		return
 	}
 	q := d.pairs.find(num)
 	const doorbellBytes = 8
-	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.cfg.BlueFlameBusy)
+	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.Config.BlueFlameBusy)
 	bytes := doorbellBytes
 	if blue {
 		bytes = q.wqeBytes(q.wqe(q.posted - 1))
@@ -82,12 +78,12 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 		q.rung += uint32(count)
 	}
 	q.fetching++
-	d.elements.queued.add(now, count)
-	d.store(now, store{doorbellEvent{num, count, q.resets, blue}, bytes, q.posted - uint32(count), now})
+	d.elements.queued.Add(now, count)
+	d.store(now, store{chip.Stores{QPN: num, Count: count, Resets: q.resets, BlueFlame: blue}, bytes, q.posted - uint32(count), now})
 }
 
 // arrived handles a doorbell as it reaches the NIC.
-func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
+func (d *doorbell) arrived(now units.Time, b chip.Stores) {
 	d.stores.onWay--
 	d.serveStore(now, b)
 	if d.stores.head < len(d.stores.waiting) {
@@ -95,27 +91,66 @@ func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 	}
 }
 
-func (d *doorbell) serveStore(now units.Time, b doorbellEvent) {
-	q := d.pairs.find(b.qpn)
-	if q == nil || q.resets != b.resets {
-		d.elements.queued.add(now, -b.count)
+// store is a processor's store into the NIC: a doorbell, or an element.
+type store struct {
+	chip.Stores
+	bytes int
+	first uint32     // of the elements
+	at    units.Time // when it was made
+}
+
+// stores are those of the host that wait for room in the NIC, and what is on its way there.
+type stores struct {
+	waiting []store
+	head    int
+	onWay   int
+	wakeAt  units.Time // of the pending EvStore, or Never
+}
+
+// backlog returns how many stores the stage has to serve yet.
+func (d *doorbell) backlog(now units.Time) int64 {
+	left := d.Free - d.Clock.CycleAfter(now)
+	if left <= 0 {
+		return 0
+	}
+	return (left + d.Config.DoorbellCycles - 1) / d.Config.DoorbellCycles
+}
+
+// store puts a store on the link, or has it wait for room: the NIC has given no credit for it.
+func (d *doorbell) store(now units.Time, s store) {
+	w := &d.stores
+	if most := d.Config.Queues.Doorbells; most == 0 || w.head == len(w.waiting) && w.onWay+int(d.backlog(now)) < most {
+		d.send(now, &s)
 		return
 	}
-	t := d.serve(now, now, StallNone, d.cfg.DoorbellCycles)
-	context, _ := d.contexts.lookUp(now, q)
-	if d.spans.report != nil {
-		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
-	}
-	q.doorbelled += uint32(b.count)
-	if b.blueFlame {
-		done := d.elements.serve(t, context, StallContext, d.cfg.WQECycles)
-		if d.spans.report != nil {
-			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.fetchIssued, 1)
+	w.waiting = append(w.waiting, s)
+	d.sendWaiting(now)
+}
+
+// sendWaiting sends what waits and there is room for, and looks again when there may be more: as the stage is done with one, or
+// one arrives.
+func (d *doorbell) sendWaiting(now units.Time) {
+	w := &d.stores
+	for w.head < len(w.waiting) {
+		backlog := d.backlog(now)
+		if w.onWay+int(backlog) >= d.Config.Queues.Doorbells {
+			if at := d.Clock.Begin(d.Free - (backlog-1)*d.Config.DoorbellCycles); backlog > 0 && at < w.wakeAt {
+				w.wakeAt = at
+				d.Schedule(at, chip.EvStore, 0)
+			}
+			return
 		}
-		q.fetchIssued++
-		d.schedule(done, evElements, elementsEvent{b.qpn, 1, b.resets, false}.pack())
-		return
+		d.send(now, &w.waiting[w.head])
+		w.head++
 	}
-	q.fetching--
-	d.elements.fetch(now, t, context, q)
+	w.waiting, w.head = w.waiting[:0], 0
+}
+
+func (d *doorbell) send(now units.Time, s *store) {
+	d.stores.onWay++
+	there := d.Link.Store(now, s.bytes, pcie.ForDoorbell)
+	if q := d.pairs.find(s.QPN); d.Spans.Report != nil && q != nil {
+		d.Spans.Request(q.num, len(q.sq), chip.AtStore, s.at, there, s.first, s.Count)
+	}
+	d.Schedule(there, chip.EvDoorbell, s.Pack())
 }

@@ -1,6 +1,9 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -10,35 +13,23 @@ import (
 // a request's packets, and its next acknowledgement carries them. The requester reports
 // them to its engine and to the host.
 
-// echo is what a responder reports back about the packets that it has received
-// since it last did.
-type echo struct {
-	sentAt   units.Time // of the newest
-	arrived  units.Time // when the newest did
-	held     units.Time // in an acknowledgement: since then
-	maxDelay units.Time // of any
-	hasDelay bool
-	ecn, ein bool
-	circuit  bool // the newest
-}
-
 // attachEcho gives an acknowledgement what the packets since the last one met,
 // and returns how many bytes that takes.
-func (q *qp) attachEcho(now units.Time, c *chip, h fabric.Handle, f *frame) units.Bytes {
-	f.echo = q.echo
-	f.echo.held = now - q.echo.arrived
-	q.echo = echo{sentAt: q.echo.sentAt, arrived: q.echo.arrived}
+func (q *qp) attachEcho(now units.Time, c *chip.Chip, h fabric.Handle, f *frames.Frame) units.Bytes {
+	f.Echo = q.echo
+	f.Echo.Held = now - q.echo.Arrived
+	q.echo = frames.Echo{SentAt: q.echo.SentAt, Arrived: q.echo.Arrived}
 	var size units.Bytes
 	switch q.cong.Telemetry {
 	case telemetry.MaxDelay:
-		f.wire.Telemetry = telemetry.MaxDelay // for the way back
-		size = reflectedDelayBytes
+		f.Wire.Telemetry = telemetry.MaxDelay // for the way back
+		size = frames.ReflectedDelayBytes
 	case telemetry.PerHop:
 		if q.echoPacket != 0 {
-			from := &c.frames.at(q.echoPacket).wire
-			if path := c.lane.INT(q.echoPacket, from); path != nil {
+			from := &c.Frames.At(q.echoPacket).Wire
+			if path := c.Lane.INT(q.echoPacket, from); path != nil {
 				size = telemetry.PerHop.WireBytes(int(path.N))
-				c.net.MoveINT(q.echoPacket, from, h, &f.wire)
+				c.Net.MoveINT(q.echoPacket, from, h, &f.Wire)
 			}
 		}
 	}
@@ -46,25 +37,25 @@ func (q *qp) attachEcho(now units.Time, c *chip, h fabric.Handle, f *frame) unit
 	return size
 }
 
-func (q *qp) dropEcho(c *chip) {
+func (q *qp) dropEcho(c *chip.Chip) {
 	if q.echoPacket != 0 {
-		c.release(q.echoPacket)
+		c.Release(q.echoPacket)
 		q.echoPacket = 0
 	}
 }
 
 // noteEcho remembers what a request packet met, for the next acknowledgement. It
 // reports whether it keeps the packet, for its per-hop records.
-func (q *qp) noteEcho(c *chip, h fabric.Handle, f *frame) (kept bool) {
-	e, w := &q.echo, &f.wire
-	e.sentAt, e.arrived = f.sentAt, f.arrived
-	e.ecn = e.ecn || w.Flags&fabric.CE != 0
-	e.ein = e.ein || w.Flags&fabric.EIN != 0
-	e.circuit = w.Flags&fabric.Circuit != 0
+func (q *qp) noteEcho(c *chip.Chip, h fabric.Handle, f *frames.Frame) (kept bool) {
+	e, w := &q.echo, &f.Wire
+	e.SentAt, e.Arrived = f.SentAt, f.Arrived
+	e.ECN = e.ECN || w.Flags&fabric.CE != 0
+	e.EIN = e.EIN || w.Flags&fabric.EIN != 0
+	e.Circuit = w.Flags&fabric.Circuit != 0
 	switch w.Telemetry {
 	case telemetry.MaxDelay:
-		e.hasDelay = true
-		e.maxDelay = max(e.maxDelay, w.MaxDelay)
+		e.HasDelay = true
+		e.MaxDelay = max(e.MaxDelay, w.MaxDelay)
 	case telemetry.PerHop:
 		q.dropEcho(c)
 		q.echoPacket = h
@@ -83,12 +74,12 @@ type Report struct {
 	Path                            telemetry.Stack
 }
 
-func (r *Report) fromAck(x *fabric.Lane, h fabric.Handle, f *frame) {
-	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
-	r.HasMaxDelay = f.echo.hasDelay
-	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, f.wire.MaxDelay
-	r.Hops, r.Held = f.wire.Hops, f.echo.held // paths are as long back as forth
-	r.copyPath(x, h, &f.wire)
+func (r *Report) fromAck(x *fabric.Lane, h fabric.Handle, f *frames.Frame) {
+	r.ECN, r.EIN = f.Echo.ECN, f.Echo.EIN
+	r.HasMaxDelay = f.Echo.HasDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = f.Echo.MaxDelay, f.Wire.MaxDelay
+	r.Hops, r.Held = f.Wire.Hops, f.Echo.Held // paths are as long back as forth
+	r.copyPath(x, h, &f.Wire)
 }
 
 // fromData reads the telemetry of a READ response, whose way is the one that the
@@ -112,10 +103,23 @@ func (r *Report) copyPath(x *fabric.Lane, h fabric.Handle, w *fabric.Frame) {
 // Reported returns what the network reported about a completed send request, on a
 // queue pair whose packets collect telemetry. The result is valid until the slot is
 // used again.
-func (n *NIC) Reported(num, slot uint32) *Report {
-	q := n.pairs.find(num)
+func (p *pairs) Reported(num, slot uint32) *Report {
+	q := p.find(num)
 	if q == nil || q.reports == nil {
 		return nil
 	}
 	return &q.reports[slot]
+}
+
+// read reads the telemetry of an answer, and reports whether a packet is one.
+func (r *Report) read(x *fabric.Lane, h fabric.Handle, f *frames.Frame) bool {
+	switch f.Desc.Header.Opcode {
+	case ib.Acknowledge, ib.AtomicAcknowledge:
+		r.fromAck(x, h, f)
+	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
+		r.fromData(x, h, &f.Wire)
+	default:
+		return false
+	}
+	return true
 }

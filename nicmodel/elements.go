@@ -4,6 +4,11 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -38,7 +43,7 @@ func sendWQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 	} else {
 		n += pieces * wqeSegment
 	}
-	return (n + cacheLine - 1) / cacheLine * cacheLine
+	return (n + pcie.CacheLine - 1) / pcie.CacheLine * pcie.CacheLine
 }
 
 func (q *qp) wqeBytes(w *sendWQE) int {
@@ -52,7 +57,7 @@ func (q *qp) wqeBytes(w *sendWQE) int {
 // wqeAddr is where the element with that running count lies. Elements of several
 // strides are spread as if each had one: only their pages matter.
 func (q *qp) wqeAddr(count uint32) uint64 {
-	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*cacheLine
+	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*pcie.CacheLine
 }
 
 // elementAt is where the element with that running count lies among those on the chip.
@@ -71,16 +76,17 @@ const elementBits = 13
 // element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
 // (StallPCIe) and for the context that says where they lie (StallContext).
 type elements struct {
-	*chip
-	stage
-	pairs     *queuePairs
+	*chip.Chip
+	stage.Stage
+	pairs     *pairs
 	transport *transport
 	scheduler *scheduler
-	state     *state
+	state     *icm.Memory
 	buffer    *receiveBuffer
+	ports     *ports
 
-	queued gauge  // requests whose doorbell has been rung
-	handed uint64 // to the transport
+	queued stage.Gauge // requests whose doorbell has been rung
+	handed uint64      // to the transport
 	times  sendTimes
 }
 
@@ -93,7 +99,7 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	}
 	ready := e.need(t, q, slot)
 	if first && w.awaited { // which is another memory
-		e.state.take(q.elementAt(slot), q.wqeBytes(w))
+		e.state.Take(q.elementAt(slot), q.wqeBytes(w))
 	}
 	return ready
 }
@@ -101,10 +107,10 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 // need returns when an element that is needed at t is available: one that was
 // displaced is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
-	if e.state.lines == nil {
+	if !e.state.Full() {
 		return t
 	}
-	ready, _ := e.state.need(t, entryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
+	ready, _ := e.state.Need(t, icm.EntryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	return ready
 }
 
@@ -138,19 +144,19 @@ func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
 	at, bytes := q.elementAt(count), q.wqeBytes(w)
 	if w.awaited {
-		e.state.awaited.take(e.buffer.busy(), at, bytes)
+		e.state.Awaited.Take(e.buffer.busy(), at, bytes)
 		q.reads--
 		if w.started {
 			return
 		}
 	}
-	e.state.take(at, bytes)
+	e.state.Take(at, bytes)
 }
 
 // admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
 // as many outstanding: where the answer goes is known there before it can come.
 func (e *elements) admit(now units.Time, q *qp) {
-	if e.cfg.State.Elements == 0 {
+	if e.Config.State.Elements == 0 {
 		return
 	}
 	for q.admitted != q.handed {
@@ -163,9 +169,9 @@ func (e *elements) admit(now units.Time, q *qp) {
 			w.awaited = true
 			at, bytes := q.elementAt(q.admitted), q.wqeBytes(w)
 			if w.started {
-				e.state.take(at, bytes)
+				e.state.Take(at, bytes)
 			}
-			e.state.awaited.put(now, at, bytes)
+			e.state.Awaited.Put(now, at, bytes)
 		}
 		q.admitted++
 	}
@@ -176,7 +182,7 @@ func (e *elements) forget(now units.Time, q *qp) {
 	for i := q.reaped; i != q.handed; i++ {
 		e.drop(q, i)
 	}
-	e.queued.add(now, -int(q.doorbelled-q.fetchIssued)-q.waiting)
+	e.queued.Add(now, -int(q.doorbelled-q.fetchIssued)-q.waiting)
 	e.noteWait(now, q, -q.waiting)
 	q.progress = progress{}
 }
@@ -190,21 +196,21 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
 		}
-		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, ForWQE)
+		arrived := e.Link.Read(now, q.wqeAddr(q.fetchIssued), bytes, pcie.ForWQE)
 		if context > now {
-			arrived = max(arrived, context+e.pcie.alone(bytes))
+			arrived = max(arrived, context+e.Link.Alone(bytes))
 		}
 		if context > t {
-			e.await(t, context, StallContext)
+			e.Await(t, context, stage.StallContext)
 		}
-		done := e.serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
-		if e.spans.report != nil {
-			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
-			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
+		done := e.Serve(t, arrived, stage.StallPCIe, int64(part)*e.Config.WQECycles)
+		if e.Spans.Report != nil {
+			e.Spans.Request(q.num, len(q.sq), chip.AtFetch, now, arrived, q.fetchIssued, part)
+			e.Spans.Request(q.num, len(q.sq), chip.AtWQE, e.Began(int64(part)*e.Config.WQECycles), done, q.fetchIssued, part)
 		}
 		q.fetchIssued += uint32(part)
 		q.fetching++
-		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
+		e.Schedule(done, chip.EvElements, chip.Elements{QPN: q.num, Count: part, Resets: q.resets, Fetched: true}.Pack())
 	}
 }
 
@@ -219,8 +225,8 @@ func (e *elements) next(q *qp) int {
 		}
 		part = min(part, room)
 	}
-	if e.cfg.WQEFetch > 0 {
-		part = min(part, e.cfg.WQEFetch)
+	if e.Config.WQEFetch > 0 {
+		part = min(part, e.Config.WQEFetch)
 	}
 	return part
 }
@@ -228,15 +234,15 @@ func (e *elements) next(q *qp) int {
 // ahead is how many elements of a queue may be on the chip before they are started; 0 is no limit. If not all
 // fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
 func (e *elements) ahead() int {
-	if !e.state.full() || e.cfg.WQEPrefetch == 0 {
-		return e.cfg.WQEPrefetch
+	if !e.state.Full() || e.Config.WQEPrefetch == 0 {
+		return e.Config.WQEPrefetch
 	}
 	queues := 0
-	for _, p := range e.state.ports {
+	for _, p := range e.ports.all {
 		queues += p.live
 	}
-	left := int(e.cfg.State.Bytes) - queues*linesOf(e.cfg.State.Context)*cacheLine
-	return min(e.cfg.WQEPrefetch, max(1, left/(max(queues, 1)*cacheLine)))
+	left := int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
+	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -249,22 +255,22 @@ func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
 }
 
 // arrived hands work queue elements that are in the NIC to the transport.
-func (e *elements) arrived(now units.Time, b elementsEvent) {
-	q := e.pairs.find(b.qpn)
-	if q == nil || q.rc == nil || q.resets != b.resets {
-		e.queued.add(now, -b.count)
+func (e *elements) arrived(now units.Time, b chip.Elements) {
+	q := e.pairs.find(b.QPN)
+	if q == nil || q.rc == nil || q.resets != b.Resets {
+		e.queued.Add(now, -b.Count)
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
-	if b.fetched {
-		q.fetched += uint32(b.count)
+	if b.Fetched {
+		q.fetched += uint32(b.Count)
 	}
-	if e.spans.report != nil {
-		for i := range b.count {
+	if e.Spans.Report != nil {
+		for i := range b.Count {
 			q.wqe(q.handed + uint32(q.waiting+i)).inNIC = now
 		}
 	}
-	e.noteWait(now, q, b.count)
+	e.noteWait(now, q, b.Count)
 	e.hand(now, q)
 }
 
@@ -272,43 +278,6 @@ func (e *elements) arrived(now units.Time, b elementsEvent) {
 func (e *elements) noteWait(now units.Time, q *qp, change int) {
 	e.times.waited += units.Time(q.waiting) * (now - q.waitFrom)
 	q.waiting, q.waitFrom = q.waiting+change, now
-}
-
-// hand gives the transport the elements of a queue pair that are in the NIC, as far as they wait for no time.
-func (e *elements) hand(now units.Time, q *qp) {
-	count, next := e.due(now, q)
-	if next != units.Never && next != q.waitWake {
-		q.waitWake = next
-		e.schedule(next, evSendTime, uint64(q.num))
-	}
-	e.noteWait(now, q, -count)
-	e.queued.add(now, -count)
-	e.transport.countRequests(now, q, count)
-	for range count {
-		if from := q.wqe(q.handed).inNIC; e.spans.report != nil && from < now {
-			e.spans.request(q, AtSendTime, from, now, q.handed, 1)
-		}
-		q.wqe(q.handed).started, q.wqe(q.handed).awaited = false, false
-		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
-		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
-			// The provider has checked the request, and the ring is no deeper
-			// than the transport's.
-			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
-		}
-		if q.departures != nil {
-			q.departures[slot] = departure{}
-		}
-		e.state.put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
-		q.handed++
-	}
-	e.handed += uint64(count)
-	e.admit(now, q)
-	if failed(q.rc.State()) {
-		e.transport.reap(now, q)
-		return
-	}
-	e.scheduler.file(now, q)
-	e.scheduler.choose(now)
 }
 
 // failed reports whether a queue pair flushes its send requests.
@@ -319,4 +288,115 @@ func (e *elements) timeCame(now units.Time, q *qp) {
 	if q != nil && q.rc != nil && q.waiting > 0 {
 		e.hand(now, q)
 	}
+}
+
+// awaitsAnswer reports whether a request's answer brings data, whose place the element says.
+func awaitsAnswer(op ib.WROpcode) bool { return op == ib.WRRDMARead || op.IsAtomic() }
+
+// count counts for NIC.Stats.
+func (e *elements) count(s *Stats) { s.Requests = e.handed }
+
+// waitBytes is what the element that waits takes in the queue.
+const waitBytes = pcie.CacheLine
+
+// sendTimes draws how late waits end.
+type sendTimes struct {
+	stream des.Stream
+	waited units.Time // by elements that were in the NIC, summed over them
+}
+
+// WaitUntil has the next request that is posted, and those behind it, leave no earlier than at: a wait before it in
+// the send queue. A time that has passed is no wait. It fails on a NIC that does not schedule by time.
+func (n *NIC) WaitUntil(num uint32, at units.Time) error {
+	c := &n.chip.Config.SendTime
+	if c.Tick == 0 {
+		return fmt.Errorf("a send time of %v: the NIC does not schedule by time (nic.with.send_time.tick)", at)
+	}
+	if at < 0 || at >= units.Never-c.Tick-c.Jitter {
+		return fmt.Errorf("a send time of %v: it must lie within the run", at)
+	}
+	at = (at + c.Tick - 1) / c.Tick * c.Tick
+	if c.Jitter > 0 {
+		at += units.Time(n.elements.times.stream.Float64() * float64(c.Jitter))
+	}
+	n.pairs.find(num).waitUntil = at
+	return nil
+}
+
+// due returns how many of a queue pair's elements in the NIC the transport may have now, and when it may have the next, Never for
+// none.
+func (e *elements) due(now units.Time, q *qp) (n int, next units.Time) {
+	if s := q.rc.State(); failed(s) {
+		return q.waiting, units.Never // they are flushed
+	}
+	for n < q.waiting {
+		if at := q.wqe(q.handed + uint32(n)).waitUntil; at > now {
+			return n, at
+		}
+		n++
+	}
+	return n, units.Never
+}
+
+// waitedFor returns how long elements have waited until now, summed over them.
+func (e *elements) waitedFor(now units.Time) units.Time {
+	sum := e.times.waited
+	for _, q := range e.pairs.all {
+		if q != nil {
+			sum += units.Time(q.waiting) * (now - q.waitFrom)
+		}
+	}
+	return sum
+}
+
+// waitsUntil reports how long elements have waited until now for their times.
+func (e *elements) waitsUntil(now units.Time) []stage.Wait {
+	if e.Config.SendTime.Tick == 0 {
+		return nil
+	}
+	return []stage.Wait{{Where: "wqe", For: "their send time", Total: e.waitedFor(now)}}
+}
+
+// decode is fetch for the one element that has come with its doorbell.
+func (e *elements) decode(t, context units.Time, q *qp) {
+	done := e.Serve(t, context, stage.StallContext, e.Config.WQECycles)
+	if e.Spans.Report != nil {
+		e.Spans.Request(q.num, len(q.sq), chip.AtWQE, e.Began(e.Config.WQECycles), done, q.fetchIssued, 1)
+	}
+	q.fetchIssued++
+	e.Schedule(done, chip.EvElements, chip.Elements{QPN: q.num, Count: 1, Resets: q.resets}.Pack())
+}
+
+// ready takes the elements out of those that wait which the transport may have, and returns how many they are. The next one
+// is looked at when its time has come.
+func (e *elements) ready(now units.Time, q *qp) int {
+	count, next := e.due(now, q)
+	if next != units.Never && next != q.waitWake {
+		q.waitWake = next
+		e.Schedule(next, chip.EvSendTime, uint64(q.num))
+	}
+	e.noteWait(now, q, -count)
+	e.queued.Add(now, -count)
+	e.handed += uint64(count)
+	return count
+}
+
+// give gives the transport the next element of a queue pair.
+func (e *elements) give(now units.Time, q *qp) {
+	w := q.wqe(q.handed)
+	if e.Spans.Report != nil && w.inNIC < now {
+		e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, w.inNIC, now, q.handed, 1)
+	}
+	w.started, w.awaited = false, false
+	slot, err := q.rc.PostSend(&w.req)
+	if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
+		// The provider has checked the request, and the ring is no deeper
+		// than the transport's.
+		panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+	}
+	if q.departures != nil {
+		q.departures[slot] = departure{}
+	}
+	e.state.Put(q.elementAt(q.handed), q.wqeBytes(w))
+	q.handed++
 }

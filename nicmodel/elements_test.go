@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -29,7 +33,7 @@ func TestWQEBytes(t *testing.T) {
 	}
 }
 
-func inlineWrite(id uint64, r Region, n int) WR {
+func inlineWrite(id uint64, r memory.Region, n int) WR {
 	return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: uint32(n), RemoteAddr: r.Addr, RKey: r.Key}, Inline: pattern(n, 1)}
 }
 
@@ -57,12 +61,12 @@ func TestLinesOfAWQE(t *testing.T) {
 		if got := len(b.poll(x)); got != c.batch {
 			t.Fatalf("%d completions of %d", got, c.batch)
 		}
-		bells, reads := x.nic.PCIe().Traffic(Downstream, MemWr, ForDoorbell), x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE)
+		bells, reads := x.nic.PCIe().Traffic(pcie.Downstream, pcie.MemWr, pcie.ForDoorbell), x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE)
 		if bells.Packets != c.doorbell || reads.Packets != c.reads {
 			t.Errorf("%d of %d bytes inline, %d a fetch: %d doorbell TLPs and %d reads, want %d and %d", c.batch, c.inline, c.fetch, bells.Packets, reads.Packets, c.doorbell, c.reads)
 		}
 		size := units.Bytes(sendWQEBytes(ib.WRRDMAWrite, ib.RC, 0, c.inline) * c.batch)
-		fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		fetched := x.nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		if got := fetched.Bytes - units.Bytes(20*fetched.Packets); c.batch > 1 && got != size {
 			t.Errorf("%d bytes of elements fetched, want %d", got, size)
 		}
@@ -82,18 +86,18 @@ func TestPrefetchOfElements(t *testing.T) {
 			mine, r := x.region(t, make([]byte, 1024)), y.region(t, make([]byte, 1024))
 			var wrs []WR
 			for i := range posted {
-				wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Signaled: true, Length: 1024, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{mine.Addr, 1024, mine.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Signaled: true, Length: 1024, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: mine.Addr, Length: 1024, Key: mine.Key}}})
 			}
 			b.post(x, wrs...)
 			// The wire takes 89 us for each.
 			b.e.RunUntil(50 * units.Microsecond)
-			fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
-			want := min(posted, ahead+cfg.TxBuffer/kilobytePacket+1) // one is on the wire
+			fetched := x.nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
+			want := min(posted, ahead+cfg.TxBuffer/(config.SlotBytes+1024)+1) // one is on the wire
 			if ahead == 0 {
 				want = posted
 			}
 			// The next read is for half as many or more.
-			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / cacheLine; got > want || got < want-ahead/2 {
+			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / pcie.CacheLine; got > want || got < want-ahead/2 {
 				t.Errorf("%d ahead: %d elements are read, want %d or up to %d fewer", ahead, got, want, ahead/2)
 			}
 			if fails {
@@ -134,7 +138,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 		if len(cs) != 2 || cs[0].WRID != 1 || cs[1].WRID != 2 {
 			t.Errorf("completions %+v", cs)
 		}
-		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want {
+		if got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE).Packets; got != want {
 			t.Errorf("busy %v: %d reads, want %d", busy, got, want)
 		}
 		// After a batch, whose elements are being fetched, one must not overtake.
@@ -144,7 +148,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 		if cs := b.poll(x); len(cs) != 3 || cs[0].WRID != 3 || cs[2].WRID != 5 {
 			t.Errorf("completions %+v", cs)
 		}
-		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want+2 {
+		if got := x.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForWQE).Packets; got != want+2 {
 			t.Errorf("busy %v: %d reads, want %d", busy, got, want+2)
 		}
 	}
@@ -154,10 +158,10 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 // are fetched again for their responses, and before that for their packets.
 func TestElementsThatDoNotFit(t *testing.T) {
 	const rounds = 4
-	use := func(op ib.WROpcode, batch int) CacheUse {
+	use := func(op ib.WROpcode, batch int) stage.CacheUse {
 		cfg := preset(t, "cx6dx")
 		// A line of context, one of a key and one of pages; six are left for elements.
-		cfg.State = StateConfig{Bytes: 9 * cacheLine, Ways: 9, Fetches: 4, Context: 64}
+		cfg.State = config.State{Bytes: 9 * pcie.CacheLine, Ways: 9, Fetches: 4, Context: 64}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		mine, r := x.region(t, make([]byte, 256)), y.region(t, make([]byte, 256))
@@ -166,7 +170,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 			for i := range batch {
 				wr := inlineWrite(uint64(i), r, 8)
 				if op == ib.WRRDMARead {
-					wr.Request.Op, wr.Inline, wr.SGL = op, nil, []SGE{{mine.Addr, 8, mine.Key}}
+					wr.Request.Op, wr.Inline, wr.SGL = op, nil, []memory.SGE{{Addr: mine.Addr, Length: 8, Key: mine.Key}}
 				}
 				wr.Request.Signaled = i%2 == 0 || i == batch-1
 				wrs = append(wrs, wr)
@@ -178,12 +182,12 @@ func TestElementsThatDoNotFit(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		if s := x.nic.state; !s.full() && s.held != 3 {
-			t.Errorf("%d lines are held when all is over", s.held)
+		if held, _ := x.nic.state.LinesHeld(b.e.Now()); !x.nic.state.Full() && held != 3 {
+			t.Errorf("%d lines are held when all is over", held)
 		}
 		return cacheUse(x.nic, "wqe")
 	}
-	if got := use(ib.WRRDMARead, 6); got != (CacheUse{Cache: "wqe"}) {
+	if got := use(ib.WRRDMARead, 6); got != (stage.CacheUse{Cache: "wqe"}) {
 		t.Errorf("%+v with as many READs as the chip holds", got)
 	}
 	a, b := use(ib.WRRDMARead, 12), use(ib.WRRDMARead, 24)
@@ -202,7 +206,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.datagrams(0, 32, nil), b.datagrams(1, 32, nil)
 	bad := datagramTo(y, nil)
-	bad.Request.Length, bad.SGL = 8, []SGE{{1, 8, 1}}
+	bad.Request.Length, bad.SGL = 8, []memory.SGE{{Addr: 1, Length: 8, Key: 1}}
 	b.post(x, bad, bad, bad, bad, bad, bad, bad, bad)
 	b.e.RunUntil(units.Millisecond)
 	if got := b.poll(x); len(got) != 8 || x.nic.State(x.qpn) != ib.SQE {
@@ -224,7 +228,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 	const queues, posted = 32, 64
 	cfg := preset(t, "cx6dx")
-	cfg.State.Bytes = queues * (256 + 8*cacheLine) // contexts, and 8 elements of each queue pair
+	cfg.State.Bytes = queues * (256 + 8*pcie.CacheLine) // contexts, and 8 elements of each queue pair
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var post []func()
 	var nic *NIC
@@ -233,7 +237,7 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		mine, r := x.region(t, make([]byte, 64)), y.region(t, make([]byte, 64))
 		var wrs []WR
 		for i := range posted {
-			wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Length: 64, RemoteAddr: r.Addr, RKey: r.Key, Signaled: i == posted-1}, SGL: []SGE{{mine.Addr, 64, mine.Key}}})
+			wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Length: 64, RemoteAddr: r.Addr, RKey: r.Key, Signaled: i == posted-1}, SGL: []memory.SGE{{Addr: mine.Addr, Length: 64, Key: mine.Key}}})
 		}
 		post = append(post, func() {
 			b.poll(x)
@@ -242,12 +246,12 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		nic = x.nic
 	}
 	round := func() units.Bytes {
-		before := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		before := nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		for _, f := range post {
 			f()
 		}
 		b.e.RunUntil(b.e.Now() + units.Millisecond)
-		after := nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		after := nic.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForWQE)
 		return after.Bytes - before.Bytes - units.Bytes(20*(after.Packets-before.Packets))
 	}
 	elements := nic.doorbell.elements
@@ -255,10 +259,10 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		t.Errorf("%d ahead while all fits, want %d", got, cfg.WQEPrefetch)
 	}
 	round() // in which the NIC finds that not all fits
-	if got := elements.ahead(); !nic.state.full() || got != 8 {
+	if got := elements.ahead(); !nic.state.Full() || got != 8 {
 		t.Errorf("%d ahead when not all fits, want 8", got)
 	}
-	const once = queues * posted * cacheLine
+	const once = queues * posted * pcie.CacheLine
 	if got := round(); got > once*17/10 || got < once {
 		t.Errorf("%d bytes of elements are read, want less than 1.7 times %d", got, once)
 	}

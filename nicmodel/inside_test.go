@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -71,7 +73,7 @@ func TestCyclesAreConserved(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := insideBed(t, i)
 			b.load(i)
-			before := map[string]Account{}
+			before := map[string]stage.Account{}
 			for at := 37 * units.Microsecond; at < 2*units.Millisecond; at += 311 * units.Microsecond {
 				b.e.RunUntil(at)
 				for _, nic := range b.nics {
@@ -79,14 +81,14 @@ func TestCyclesAreConserved(t *testing.T) {
 						sum := a.Busy + a.Idle
 						for why, cycles := range a.Stalled {
 							if cycles < 0 {
-								t.Fatalf("%v: %s was stalled for %d cycles by %v", at, a.Stage, cycles, Stall(why))
+								t.Fatalf("%v: %s was stalled for %d cycles by %v", at, a.Stage, cycles, stage.Stall(why))
 							}
 							sum += cycles
 						}
 						if sum != a.Elapsed || a.Idle < 0 || a.Busy < 0 || a.Elapsed < a.Clock.CycleAfter(at) {
-							t.Fatalf("%v: host %d: %+v: the parts add up to %d", at, nic.host, a, sum)
+							t.Fatalf("%v: host %d: %+v: the parts add up to %d", at, nic.chip.Host, a, sum)
 						}
-						key := fmt.Sprint(nic.host, a.Stage)
+						key := fmt.Sprint(nic.chip.Host, a.Stage)
 						since := a.Since(before[key])
 						sum = since.Busy + since.Idle
 						for _, cycles := range since.Stalled {
@@ -129,7 +131,7 @@ func TestLittlesLaw(t *testing.T) {
 			var made units.Time
 			rung := map[[2]uint32]units.Time{}
 			built := map[packet]units.Time{}
-			nic.OnSpan(func(s *Span) {
+			nic.OnSpan(func(s *chip.Span) {
 				each := func(do func(slot uint32)) {
 					for k := range s.Count {
 						do((s.Slot + k) & (s.Ring - 1))
@@ -137,19 +139,19 @@ func TestLittlesLaw(t *testing.T) {
 				}
 				p := packet{s.QPN, s.PSN}
 				switch {
-				case s.Place == AtStore:
+				case s.Place == chip.AtStore:
 					each(func(slot uint32) { rung[[2]uint32{s.QPN, slot}] = s.Begin })
-				case s.Place == AtWQE:
+				case s.Place == chip.AtWQE:
 					each(func(slot uint32) { count("wqe", 1, s.End-rung[[2]uint32{s.QPN, slot}]) })
-				case s.Place == AtScheduler:
+				case s.Place == chip.AtScheduler:
 					built[p] = b.e.Now()
-				case s.Place == AtWire && !s.Response:
+				case s.Place == chip.AtWire && !s.Response:
 					count("transmit", 1, s.Begin-built[p])
-				case s.Place == AtCQE:
+				case s.Place == chip.AtCQE:
 					made = b.e.Now()
-				case s.Place == AtCQEWrite:
+				case s.Place == chip.AtCQEWrite:
 					count("completions", 1, s.End-made) // its owner polls at once
-				case s.Place == AtReceive:
+				case s.Place == chip.AtReceive:
 					count("receive", 1, s.End-s.Begin)
 				}
 			})
@@ -188,7 +190,7 @@ func TestLittlesLaw(t *testing.T) {
 func TestSpansDoNotAllocate(t *testing.T) {
 	b := insideBed(t, 0)
 	spans := 0
-	b.nics[0].OnSpan(func(*Span) { spans++ })
+	b.nics[0].OnSpan(func(*chip.Span) { spans++ })
 	b.load(0)
 	b.e.RunUntil(units.Millisecond)
 	b.allocatesNothing()
@@ -207,9 +209,9 @@ func TestSpansDoNotAllocate(t *testing.T) {
 func TestStageSpansAreItsAccount(t *testing.T) {
 	b := insideBed(t, 1)
 	nic := b.nics[0]
-	stages := map[Place]string{AtDoorbell: "doorbell", AtWQE: "wqe", AtScheduler: "scheduler", AtPacketiser: "packetiser", AtWire: "mac", AtCQE: "cqe"}
-	last, busy := map[Place]units.Time{}, map[string]units.Time{}
-	nic.OnSpan(func(s *Span) {
+	stages := map[chip.Place]string{chip.AtDoorbell: "doorbell", chip.AtWQE: "wqe", chip.AtScheduler: "scheduler", chip.AtPacketiser: "packetiser", chip.AtWire: "mac", chip.AtCQE: "cqe"}
+	last, busy := map[chip.Place]units.Time{}, map[string]units.Time{}
+	nic.OnSpan(func(s *chip.Span) {
 		name, ok := stages[s.Place]
 		if !ok {
 			return

@@ -7,6 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -20,7 +23,7 @@ type eventBed struct {
 	visible []units.Time
 }
 
-func newEventBed(t testing.TB, change func(*Config)) *eventBed {
+func newEventBed(t testing.TB, change func(*config.Config)) *eventBed {
 	cfg := preset(t, "cx6dx")
 	if change != nil {
 		change(&cfg)
@@ -33,11 +36,11 @@ func newEventBed(t testing.TB, change func(*Config)) *eventBed {
 	}
 	b.cq = cq
 	b.nic.OnEvent(cq, func(now units.Time) { b.events = append(b.events, now) })
-	b.nic.OnSpan(func(s *Span) {
+	b.nic.OnSpan(func(s *chip.Span) {
 		switch s.Place {
-		case AtCQE:
+		case chip.AtCQE:
 			b.written = append(b.written, s.End)
-		case AtCQEWrite:
+		case chip.AtCQEWrite:
 			b.visible = append(b.visible, s.End)
 		}
 	})
@@ -53,7 +56,7 @@ func (b *eventBed) completes(at units.Time, e CQE) {
 // time.
 func TestEventTakesTime(t *testing.T) {
 	for _, latency := range []units.Time{0, 3 * units.Microsecond} {
-		b := newEventBed(t, func(c *Config) { c.Interrupt.Latency = latency })
+		b := newEventBed(t, func(c *config.Config) { c.Interrupt.Latency = latency })
 		b.nic.ReqNotify(0, b.cq, false)
 		b.completes(10*units.Microsecond, CQE{WRID: 1})
 		b.e.RunUntil(units.Millisecond)
@@ -65,8 +68,8 @@ func TestEventTakesTime(t *testing.T) {
 		if len(b.events) != 1 || b.events[0] < want-2 || b.events[0] > want+2 {
 			t.Errorf("latency %v: events at %v, want one at %v; the completion was visible at %v", latency, b.events, want, b.visible[0])
 		}
-		up, down := b.nic.PCIe().Traffic(Upstream, MemWr, ForEvent), b.nic.PCIe().Traffic(Downstream, MemWr, ForEvent)
-		if up != (TLPs{2, 64 + 24 + 4 + 24}) || down != (TLPs{1, 8 + 24}) {
+		up, down := b.nic.PCIe().Traffic(pcie.Upstream, pcie.MemWr, pcie.ForEvent), b.nic.PCIe().Traffic(pcie.Downstream, pcie.MemWr, pcie.ForEvent)
+		if up != (pcie.TLPs{Packets: 2, Bytes: 64 + 24 + 4 + 24}) || down != (pcie.TLPs{Packets: 1, Bytes: 8 + 24}) {
 			t.Errorf("PCIe: %+v up, %+v down", up, down)
 		}
 		// One arming, one event.
@@ -180,7 +183,7 @@ func TestModeration(t *testing.T) {
 // With sessions, what counts is what has been written.
 func TestEventOfACompressedQueue(t *testing.T) {
 	const timeout = 20 * units.Microsecond
-	b := newEventBed(t, func(c *Config) { c.Compression = CompressionConfig{MaxNum: 8, Timeout: timeout} })
+	b := newEventBed(t, func(c *config.Config) { c.Compression = config.Compression{MaxNum: 8, Timeout: timeout} })
 	b.nic.ReqNotify(0, b.cq, false)
 	for i := range units.Time(3) {
 		b.completes((10+i)*units.Microsecond, CQE{QPN: 1, WRID: uint64(i)})
@@ -217,7 +220,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 }
 
 func TestInterruptConfig(t *testing.T) {
-	for _, c := range []InterruptConfig{{Latency: -1}, {Latency: 2 * units.Second}} {
+	for _, c := range []config.Interrupt{{Latency: -1}, {Latency: 2 * units.Second}} {
 		cfg := preset(t, "cx5")
 		cfg.Interrupt = c
 		if err := cfg.Validate(); err == nil {

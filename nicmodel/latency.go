@@ -2,61 +2,39 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// RoundTripShare is what two such NICs add to the round trip of a packet with
-// empty queues, from its first bit on the wire to its acknowledgement in the
-// transport: parse, transport and pipeline at both ends, and the
-// acknowledgement's own way to the wire.
-func (c *Config) RoundTripShare() units.Time {
-	return 2*c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + 3*c.PipelineLatency
-}
-
-// FixedLatencies is what a NIC adds to packets and completions where nothing
-// waits, beside the wire.
-type FixedLatencies struct {
-	Send       units.Time // the transmit pipeline
-	Receive    units.Time // the receive pipeline, parsing and transport
-	Completion units.Time // a completion written, until the host sees it
-}
-
-// FixedLatencies returns the latencies of the NIC that a reduced NIC adds to every
-// packet and completion. FirstPacket returns those before a flow's first packet.
-func (c *Config) FixedLatencies() FixedLatencies {
-	return FixedLatencies{
-		Send:       c.PipelineLatency,
-		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
-		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.Rate.Serialize(units.Bytes(c.CQEBytes+pieces(c.CQEBytes, c.PCIe.MPS)*c.PCIe.Headers.request())) + c.PCIe.WriteLatency,
-	}
-}
-
 // FirstPacket returns two times of an idle NIC, for a WRITE of payload bytes, 0 included. The first
 // is from the host's post until the NIC chooses the first packet: the doorbell with its
 // element. The second is from then to the first bit on the wire, less the transmit
 // pipeline (FixedLatencies.Send). FirstPacket measures them with one WRITE between two
 // such NICs. mtu is that of the path, line the port's rate.
-func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
+func FirstPacket(c *config.Config, payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
 	e := des.New()
-	x, y, err := c.idlePair(e, payload, mtu, line)
+	x, y, err := idlePair(c, e, payload, mtu, line)
 	if err != nil {
 		return 0, 0, err
 	}
 	chosen, sent := units.Never, units.Never
-	x.nic.OnSpan(func(s *Span) {
+	x.nic.OnSpan(func(s *chip.Span) {
 		switch s.Place {
-		case AtScheduler:
+		case chip.AtScheduler:
 			chosen = min(chosen, s.Begin)
-		case AtWire:
+		case chip.AtWire:
 			sent = min(sent, s.Begin)
 		}
 	})
 	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: uint32(payload), RemoteAddr: y.region.Addr, RKey: y.region.Key}}
 	if payload > 0 {
-		wr.SGL = []SGE{{x.region.Addr, uint32(payload), x.region.Key}}
+		wr.SGL = []memory.SGE{{Addr: x.region.Addr, Length: uint32(payload), Key: x.region.Key}}
 	}
 	if err := x.nic.PostSend(x.qpn, &wr); err != nil {
 		return 0, 0, err
@@ -72,22 +50,22 @@ func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (sta
 type idleEnd struct {
 	nic    *NIC
 	qpn    uint32
-	region Region
+	region memory.Region
 }
 
 // idlePair connects two such NICs by a link, for one WRITE.
-func (c *Config) idlePair(e *des.Engine, payload int, mtu units.Bytes, line units.Rate) (x, y idleEnd, err error) {
+func idlePair(c *config.Config, e *des.Engine, payload int, mtu units.Bytes, line units.Rate) (x, y idleEnd, err error) {
 	var two fabric.Topology
 	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})
 	network := fabric.Default()
-	network.MaxFrame = max(network.MaxFrame, FrameBytes(ib.WriteOnly, int(mtu)))
+	network.MaxFrame = max(network.MaxFrame, frames.FrameBytes(ib.WriteOnly, int(mtu)))
 	net, err := fabric.New(e, &two, network, 1)
 	if err != nil {
 		return x, y, err
 	}
-	frames := NewFrames(net)
+	slab := frames.New(net)
 	for host, end := range []*idleEnd{&x, &y} {
-		if end.nic, err = New(e, net, frames, host, line, *c); err != nil {
+		if end.nic, err = New(e, net, slab, host, line, *c); err != nil {
 			return x, y, err
 		}
 		if err := end.create(max(payload, 1)); err != nil {
@@ -117,7 +95,7 @@ func (x *idleEnd) create(length int) error {
 // connect takes the end's queue pair to RTS.
 func (x *idleEnd) connect(to *idleEnd, mtu units.Bytes) error {
 	x.nic.Init(x.qpn)
-	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
+	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.chip.Host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -30,7 +32,7 @@ func TestLocalInvalidateStaysInItsProtectionDomain(t *testing.T) {
 	other, _ := x.nic.RegMR(x.nic.AllocPD(), make([]byte, 100), 0, ib.AccessLocalWrite)
 	b.post(x, WR{Request: rc.Request{ID: 1, Op: ib.WRLocalInv, Signaled: true, Imm: other.Key}})
 	b.e.RunUntil(units.Second)
-	if x.nic.regions.region(other.Key) == nil {
+	if x.nic.regions.Find(other.Key) == nil {
 		t.Error("another PD's region invalidated")
 	}
 }
@@ -40,8 +42,8 @@ func TestAcknowledgementsDoNotOvertakeReads(t *testing.T) {
 	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
 	for i := range 8 {
 		b.post(x,
-			WR{Request: rc.Request{ID: uint64(2 * i), Op: ib.WRRDMARead, Signaled: true, Length: 2000, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 2000, l.Key}}},
-			WR{Request: rc.Request{ID: uint64(2*i + 1), Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+			WR{Request: rc.Request{ID: uint64(2 * i), Op: ib.WRRDMARead, Signaled: true, Length: 2000, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 2000, Key: l.Key}}},
+			WR{Request: rc.Request{ID: uint64(2*i + 1), Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 	}
 	b.e.RunUntil(10 * units.Millisecond)
 	got := b.poll(x)
@@ -55,7 +57,7 @@ func TestResetForgetsWhatWasPosted(t *testing.T) {
 	b, x, y := joined(t)
 	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
 	w := func(id uint64) WR {
-		return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}}
+		return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}}
 	}
 	b.post(x, w(1), w(2), w(3))
 	x.nic.Reset(x.qpn)
@@ -98,7 +100,7 @@ func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
 	if err := n.ReadyToReceive(q, Peer{Host: 1}, Congestion{}, rc.Config{MTU: 1024}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ModifyRateLimit(0, q, RateLimit{Rate: units.Gbps}); err != nil {
+	if err := n.ModifyRateLimit(0, q, config.RateLimit{Rate: units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.ReadyToSend(q, plainSend); err != nil {
@@ -106,17 +108,6 @@ func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
 	}
 	if n.Control(q).Rate != units.Gbps {
 		t.Errorf("rate %v", n.Control(q).Rate)
-	}
-}
-
-func TestStoresDoNotWaitForReads(t *testing.T) {
-	c := preset(t, "cx6dx").PCIe
-	idle, busy := idleLink(t, c), idleLink(t, c)
-	a := idle.mmio(units.Nanosecond, 8, ForDoorbell)
-	busy.Read(0, 0, 64, ForPayload)
-	d := busy.mmio(units.Nanosecond, 8, ForDoorbell)
-	if d-a > 10*units.Nanosecond {
-		t.Errorf("a doorbell takes %v on an idle link and %v with a read outstanding", a, d)
 	}
 }
 
@@ -139,11 +130,11 @@ func TestDroppedPacketsLoseNoBuffers(t *testing.T) {
 	// The fabric drops a packet by freeing it; it knows of no payload.
 	n := x.nic
 	for range 100 {
-		h, f := n.alloc()
-		f.buffer, _ = n.frames.payload(1024)
+		h, f := n.chip.Alloc()
+		f.Buffer, _ = n.chip.Frames.Payload(1024)
 		b.net.Free(h)
 	}
-	if k := len(n.frames.buffers); k > 2 {
+	if k, _, _ := n.chip.Frames.Payloads(); k > 2 {
 		t.Errorf("%d buffers for frames freed by the fabric", k)
 	}
 }

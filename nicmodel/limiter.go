@@ -4,49 +4,15 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// LimiterConfig describes the rate limiter of queue pairs (packet pacing): a table of
-// rates, of which each limited queue pair has one, as mlx5 devices have it. Queue pairs
-// with the same limit share an entry. Congestion control inside the NIC does not go
-// through the table.
-//
-// A queue pair sends packets of a burst back to back. The next burst is due when the
-// bytes of this one have taken their time at the rate, and begins with the first tick
-// from then on, on which the table is looked at. Ticks are no loss: due times do not
-// depend on them.
-type LimiterConfig struct {
-	// Rates is how many different limits there can be at a time. 0 for no limit.
-	Rates int `yaml:"rates"`
-	// MinRate and MaxRate bound the rates. 0 for no bound.
-	MinRate units.Rate `yaml:"min_rate"`
-	MaxRate units.Rate `yaml:"max_rate"`
-	// Step is what rates are multiples of: others are taken to the nearest. 0 for 1
-	// bit/s.
-	Step units.Rate `yaml:"step"`
-	// Tick is the time between two looks at the table, up to 1 ms. 0 looks all the
-	// time.
-	Tick units.Time `yaml:"tick"`
-	// Burst is the most bytes of a burst where a limit says none. A burst has a
-	// packet at least, and 0 is that.
-	Burst units.Bytes `yaml:"burst"`
-}
-
-// RateLimit is the limit of a queue pair (ibv_qp_rate_limit_attr).
-type RateLimit struct {
-	Rate     units.Rate // of the messages' bytes; 0 for no limit
-	MaxBurst units.Bytes
-	// TypicalPacket is the packet size that a device counts with. The model counts the
-	// bytes of each packet; limits that differ in TypicalPacket are still different
-	// limits.
-	TypicalPacket units.Bytes
-}
-
 // rateTable is the current limits.
 type rateTable struct {
-	entries []RateLimit
+	entries []config.RateLimit
 	users   []int // of each; 0 is free
 	used    int
 }
@@ -65,7 +31,7 @@ type limit struct {
 	rem, nextRem uint64 // below a picosecond
 	next         units.Time
 	waits        bool       // for its time, with something to send
-	wake         units.Time // of the evLimit that it waits for, or 0
+	wake         units.Time // of the EvLimit that it waits for, or 0
 }
 
 // catchUp is how much of the time that a burst waits for more than its tick is made up
@@ -79,20 +45,20 @@ func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 	return n.scheduler.limitRate(now, n.pairs.find(num), l)
 }
 
-func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
+func (s *scheduler) limitRate(now units.Time, q *qp, l config.RateLimit) error {
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
 		return fmt.Errorf("the rate of queue pair %d belongs to its engine", q.num)
 	}
 	if l.Rate == 0 {
 		s.unlimit(q)
 	} else {
-		l = s.cfg.Limiter.round(l)
-		if err := s.cfg.Limiter.holds(l); err != nil {
+		l = s.Config.Limiter.Round(l)
+		if err := s.Config.Limiter.Holds(l); err != nil {
 			return err
 		}
-		entry, ok := s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry)
+		entry, ok := s.rates.take(l, s.Config.Limiter.Rates, q.limit.entry)
 		if !ok {
-			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.cfg.Limiter.Rates)
+			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.Config.Limiter.Rates)
 		}
 		s.rates.release(q.limit.entry)
 		q.limit.change(entry, l)
@@ -110,35 +76,9 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	return nil
 }
 
-// round returns a limit as the limiter stores it: at a multiple of Step, with a
-// burst.
-func (c *LimiterConfig) round(l RateLimit) RateLimit {
-	if c.Step > 0 && l.Rate > 0 {
-		l.Rate = (l.Rate + c.Step/2) / c.Step * c.Step
-	}
-	if l.MaxBurst == 0 {
-		l.MaxBurst = c.Burst
-	}
-	return l
-}
-
-// holds says what is wrong with a limit.
-func (c *LimiterConfig) holds(l RateLimit) error {
-	switch {
-	case l.Rate < max(c.MinRate, 1) || c.MaxRate > 0 && l.Rate > c.MaxRate:
-		if c.MaxRate == 0 {
-			return fmt.Errorf("a rate limit of %v: the NIC's limiter goes from %v up", l.Rate, max(c.MinRate, 1))
-		}
-		return fmt.Errorf("a rate limit of %v: the NIC's limiter goes from %v to %v; 0 is none", l.Rate, max(c.MinRate, 1), c.MaxRate)
-	case l.MaxBurst < 0 || l.MaxBurst > 1<<32-1 || l.TypicalPacket < 0 || l.TypicalPacket > 1<<16-1:
-		return fmt.Errorf("a rate limit with bursts of %v and packets of %v: the most are 4 GiB and 64 KiB", l.MaxBurst, l.TypicalPacket)
-	}
-	return nil
-}
-
 // take returns the entry for a limit: one that has it, or a free one of at most so many
 // (0 for any number). The entry that it replaces is free if it has one user.
-func (t *rateTable) take(l RateLimit, most, old int) (entry int, ok bool) {
+func (t *rateTable) take(l config.RateLimit, most, old int) (entry int, ok bool) {
 	free := 0
 	for i := range t.entries {
 		switch {
@@ -153,7 +93,7 @@ func (t *rateTable) take(l RateLimit, most, old int) (entry int, ok bool) {
 		if most > 0 && len(t.entries) == most {
 			return 0, false
 		}
-		t.entries, t.users = append(t.entries, RateLimit{}), append(t.users, 0)
+		t.entries, t.users = append(t.entries, config.RateLimit{}), append(t.users, 0)
 		free = len(t.entries)
 	}
 	if t.users[free-1] == 0 {
@@ -194,7 +134,7 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 		}
 	}
 	at := l.next
-	if tick := s.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
+	if tick := s.Config.Limiter.Tick; tick > 0 && at < units.Never-tick {
 		at = (at + tick - 1) / tick * tick
 	}
 	if at <= now {
@@ -203,14 +143,14 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	}
 	if at != l.wake {
 		if l.wake = at; at != units.Never {
-			s.schedule(at, evLimit, uint64(q.num))
+			s.Schedule(at, chip.EvLimit, uint64(q.num))
 		}
 	}
 	return false
 }
 
 // change takes another entry of the table.
-func (l *limit) change(entry int, to RateLimit) {
+func (l *limit) change(entry int, to config.RateLimit) {
 	l.entry, l.rate, l.burst = entry, to.Rate, to.MaxBurst
 	if l.sent > 0 {
 		l.left = min(l.left, max(l.burst-l.sent, 0))

@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -19,8 +21,8 @@ type departed struct {
 // departs notes what one end sends, for messages of a packet each.
 func (b *bed) departs(x end, size units.Bytes) *departed {
 	d := &departed{}
-	x.nic.OnSpan(func(s *Span) {
-		if s.Place == AtScheduler && s.QPN == x.qpn {
+	x.nic.OnSpan(func(s *chip.Span) {
+		if s.Place == chip.AtScheduler && s.QPN == x.qpn {
 			d.at = append(d.at, b.e.Now())
 			d.bytes = append(d.bytes, size)
 		}
@@ -38,7 +40,7 @@ func TestPacedDepartures(t *testing.T) {
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		size := units.Bytes(rapid.IntRange(64, 1024).Draw(rt, "size"))
-		l := RateLimit{
+		l := config.RateLimit{
 			Rate:     units.Rate(rapid.IntRange(200_000, 20_000_000).Draw(rt, "kbps")) * units.Kbps,
 			MaxBurst: units.Bytes(rapid.SampledFrom([]int{0, 1, 1500, 4096, 9000}).Draw(rt, "burst")),
 		}
@@ -86,7 +88,7 @@ func TestTicksMakeJitter(t *testing.T) {
 	cfg.Limiter.Tick = 300 * units.Nanosecond
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 8 * units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 8 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	d := b.departs(x, 1000)
@@ -107,7 +109,7 @@ func TestTicksMakeJitter(t *testing.T) {
 func TestIdleLimit(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 8 * units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 8 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	r := y.region(t, make([]byte, 256))
@@ -136,7 +138,7 @@ func TestIdleLimit(t *testing.T) {
 func TestRateRises(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 1 * units.Kbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 1 * units.Kbps}); err != nil {
 		t.Fatal(err)
 	}
 	r := y.region(t, make([]byte, 256))
@@ -145,7 +147,7 @@ func TestRateRises(t *testing.T) {
 	if n := len(b.poll(x)); n != 1 {
 		t.Fatalf("%d messages of 100 bytes in 1 ms at 1 kb/s", n)
 	}
-	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: 1 * units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, config.RateLimit{Rate: 1 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.e.RunUntil(2 * units.Millisecond)
@@ -153,7 +155,7 @@ func TestRateRises(t *testing.T) {
 		t.Errorf("%d messages after the rise", n)
 	}
 	// Off, and a limit that is away with the queue pair while a packet waits.
-	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: 1 * units.Kbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, config.RateLimit{Rate: 1 * units.Kbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.post(x, inlineWrite(3, r, 100), inlineWrite(4, r, 100))
@@ -174,25 +176,25 @@ func TestRateTable(t *testing.T) {
 		x, _ := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		qps = append(qps, x.qpn)
 	}
-	set := func(i int, l RateLimit, ok bool) {
+	set := func(i int, l config.RateLimit, ok bool) {
 		t.Helper()
 		err := nic.ModifyRateLimit(0, qps[i], l)
 		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "holds 2 different limits") {
 			t.Errorf("queue pair %d, %+v: %v", i, l, err)
 		}
 	}
-	one, two, three := RateLimit{Rate: units.Gbps}, RateLimit{Rate: 2 * units.Gbps}, RateLimit{Rate: 3 * units.Gbps}
+	one, two, three := config.RateLimit{Rate: units.Gbps}, config.RateLimit{Rate: 2 * units.Gbps}, config.RateLimit{Rate: 3 * units.Gbps}
 	set(0, one, true)
 	set(1, two, true)
 	set(2, three, false)
-	set(2, one, true)                                               // shared
-	set(3, RateLimit{Rate: units.Gbps + 400}, true)                 // the same in steps of 1 kb/s
-	set(3, RateLimit{Rate: units.Gbps + 600}, false)                // not
-	set(3, RateLimit{Rate: units.Gbps, MaxBurst: 4096}, false)      // another limit
-	set(3, RateLimit{Rate: units.Gbps, TypicalPacket: 1024}, false) // another limit
-	set(1, three, true)                                             // in its own place
+	set(2, one, true)                                                      // shared
+	set(3, config.RateLimit{Rate: units.Gbps + 400}, true)                 // the same in steps of 1 kb/s
+	set(3, config.RateLimit{Rate: units.Gbps + 600}, false)                // not
+	set(3, config.RateLimit{Rate: units.Gbps, MaxBurst: 4096}, false)      // another limit
+	set(3, config.RateLimit{Rate: units.Gbps, TypicalPacket: 1024}, false) // another limit
+	set(1, three, true)                                                    // in its own place
 	set(3, three, true)
-	set(3, RateLimit{}, true)
+	set(3, config.RateLimit{}, true)
 	nic.DestroyQP(qps[1])
 	qps[1] = qps[0]
 	set(3, two, true) // in the place that is free
@@ -209,7 +211,7 @@ func TestRateTable(t *testing.T) {
 func TestRateLimitErrors(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, _ := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	for want, l := range map[string]RateLimit{
+	for want, l := range map[string]config.RateLimit{
 		"from 1Kbps to 100Gbps": {Rate: 101 * units.Gbps}, "goes from": {Rate: 100}, "limit of -1": {Rate: -1000},
 		"with bursts of": {Rate: units.Gbps, MaxBurst: 1 << 40}, "with bursts": {Rate: units.Gbps, TypicalPacket: -1},
 	} {
@@ -218,7 +220,7 @@ func TestRateLimitErrors(t *testing.T) {
 		}
 	}
 	y, _ := b.connect(0, 1, [2]Congestion{{Engine: &pacer{control: cc.Control{Rate: units.Gbps, Window: 1 << 20}}, BaseRTT: units.Microsecond}}, plainSend, 1024)
-	if err := y.nic.ModifyRateLimit(0, y.qpn, RateLimit{Rate: units.Gbps}); err == nil || !strings.Contains(err.Error(), "engine") {
+	if err := y.nic.ModifyRateLimit(0, y.qpn, config.RateLimit{Rate: units.Gbps}); err == nil || !strings.Contains(err.Error(), "engine") {
 		t.Errorf("with an engine: %v", err)
 	}
 }
@@ -226,7 +228,7 @@ func TestRateLimitErrors(t *testing.T) {
 func TestLimitsDoNotAllocate(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 40 * units.Gbps, MaxBurst: 3000}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 40 * units.Gbps, MaxBurst: 3000}); err != nil {
 		t.Fatal(err)
 	}
 	b.stream(x, y, 1<<16, 8)
@@ -238,7 +240,7 @@ func TestLimitsDoNotAllocate(t *testing.T) {
 func TestBurstGetsSmaller(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: units.Gbps, MaxBurst: 1 << 20}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: units.Gbps, MaxBurst: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	d := b.departs(x, 1000)
@@ -248,7 +250,7 @@ func TestBurstGetsSmaller(t *testing.T) {
 	if before == 0 || before > 100 {
 		t.Fatalf("%d packets of the first burst", before)
 	}
-	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, config.RateLimit{Rate: units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.e.RunUntil(units.Time(before)*8*units.Microsecond + 80*units.Microsecond)
@@ -261,7 +263,7 @@ func TestBurstGetsSmaller(t *testing.T) {
 func TestPacedWaitIsSeen(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: units.Mbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: units.Mbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.stream(x, y, 1000, 32) // 8 ms a packet

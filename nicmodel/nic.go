@@ -1,41 +1,18 @@
 package nicmodel
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
-	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/icm"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// chip is what the stages of a NIC have in common: where it is, what it is made of, and
-// the link to the host.
-type chip struct {
-	engine *des.Engine
-	net    *fabric.Network
-	frames *Frames
-	pcie   *PCIe
-	id     des.NodeID
-	src    des.Source
-	host   int
-	line   units.Rate
-	cfg    Config
-	spans  tracer
-
-	lane    *fabric.Lane // that the host runs on
-	called  units.Time   // of what the lane called the NIC for last
-	other   *NIC         // port of the same device, or nil
-	divided bool         // the network is; all below is for that
-	events  agenda
-	alarmAt units.Time // of the first of them that the host's alarm is set for, or Never
-
-	tables uint64 // where its tables begin, of those of all ports
-	first  *NIC   // whose PCIe, memory on the chip and processing units this one shares, or nil
-}
 
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
 // engine, or in a divided network to the lane that runs its host. Everything a host does
@@ -44,12 +21,12 @@ type chip struct {
 // It is stages and what they share, each with its own state and the few others that it
 // hands work to or asks; New wires them up.
 type NIC struct {
-	chip
-	pairs      queuePairs
-	pds        uint32
-	stampSends bool
-	closing    []closing
-	onAlarm    [2]func(now units.Time)
+	other *NIC // port of the same device, or nil
+	chip  chip.Chip
+	pairs
+	closing []closing
+	onAlarm [2]func(now units.Time)
+	first   *NIC // whose PCIe, memory on the chip and processing units this one shares, or nil
 
 	// The way of requests.
 	doorbell   doorbell
@@ -64,52 +41,41 @@ type NIC struct {
 	atomics     atomics
 	offload     offload
 	completions completions
-	async       asyncEvents
+	queues
+	async
+	probes
 	// Host memory.
-	state       *state
-	contexts    contexts
-	regions     memory
-	translation translation
-	landings    landings
+	state    *icm.Memory
+	ports    *ports
+	contexts contexts
+	registrar
+	regions     memory.Regions
+	translation memory.Translation
+	landings    memory.Landings
 	dma         dma
 }
 
-// Stats counts what a NIC did.
-type Stats struct {
-	TxPackets, RxPackets uint64
-	TxPayload            units.Bytes // payload sent, retransmissions included
-	RxPayload            units.Bytes // payload that arrived for a queue pair
-	Requests             uint64      // work queue elements that the transport was given
-	BufferDrops          uint64      // packets for which the receive buffer had no room (rx_discards_phy)
-	BufferMarks          uint64      // packets that it marked
-	BufferMost           units.Bytes // the most that it held at a time
-	PausesSent           uint64      // times that it paused the network (tx_pause_ctrl_phy)
-	NoQP                 uint64      // packets for a queue pair that does not exist
-	BadQKey              uint64      // datagrams with another Q_Key than the queue pair's
-	Stale                uint64      // packets built but not sent, since the queue pair went back
-}
-
 // New puts a NIC at a host's port. line is the rate of that port.
-func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
-	return newNIC(e, net, frames, host, line, cfg, nil)
+func New(e *des.Engine, net *fabric.Network, slab *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
+	return newNIC(e, net, slab, host, line, cfg, nil)
 }
 
 // NewPort puts another port of a NIC at a host's port: PCIe with the host's memory behind it, the memory on the
 // chip and the processing units are the first port's, and all else is its own. Both are of one host, though the network has two.
 // A divided network runs the two hosts together (fabric.Division.Join); host is above the first's.
 func NewPort(first *NIC, host int, line units.Rate) (*NIC, error) {
-	n, err := newNIC(first.engine, first.net, first.frames, host, line, first.cfg, first)
+	n, err := newNIC(first.chip.Engine, first.chip.Net, first.chip.Frames, host, line, first.chip.Config, first)
 	if err != nil {
 		return nil, err
 	}
 	n.other, first.other = first, n
-	if d := first.net.Division(); d != nil {
-		d.Join(first.host, host)
+	if d := first.chip.Net.Division(); d != nil {
+		d.Join(first.chip.Host, host)
 	}
 	return n, nil
 }
 
-func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {
+func newNIC(e *des.Engine, net *fabric.Network, slab *Frames, host int, line units.Rate, cfg Config, first *NIC) (*NIC, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -121,18 +87,17 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 	if err != nil {
 		return nil, err
 	}
-	var link *PCIe
+	var link *pcie.Link
 	if first != nil {
-		link = first.pcie
-	} else if link, err = NewPCIe(cfg.PCIe); err != nil {
+		link = first.chip.Link
+	} else if link, err = pcie.New(cfg.PCIe); err != nil {
 		return nil, err
 	}
-	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link, first: first}}
-	n.lane, n.divided, n.alarmAt = net.Lane(0), net.Division() != nil, units.Never
-	n.pairs.keep, n.events = n.divided, newAgenda()
+	n := &NIC{chip: chip.New(e, net, slab, host, line, cfg, link), first: first}
+	n.pairs.keep = n.chip.Divided
 	n.wire(limiter)
-	n.scheduler.arbiter = newArbiter(&n.cfg, pacing)
-	n.id = e.AddHandler(n)
+	n.scheduler.arbiter = newArbiter(&n.chip.Config, pacing)
+	n.chip.HandledBy(n)
 	net.Attach(host, n)
 	return n, nil
 }
@@ -140,230 +105,178 @@ func newNIC(e *des.Engine, net *fabric.Network, frames *Frames, host int, line u
 // wire gives each stage what it needs of the others.
 func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
-	on.spans = tracer{pairs: &n.pairs, host: n.host}
-	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
+	on.Spans.Peer = n.pairs.peerHost
+	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.chip.Config.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
-		pool, n.state = newUnits(n.cfg.Units, n.cfg.CoreClock), newState(on)
+		n.ports = new(ports)
+		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), icm.New(on, n.ports.elements)
 	} else {
-		pool, n.state = n.first.scheduler.units, n.first.state
-		n.regions.next, n.regions.rings, n.regions.tables = firstAddress+portAddresses, portTables, portTables
-		n.tables = portTables
+		n.ports, pool, n.state = n.first.ports, n.first.scheduler.units, n.first.state
+		n.regions = memory.OfSecondPort()
+		n.chip.Tables = icm.PortTables
 	}
-	n.state.ports = append(n.state.ports, &n.pairs)
-	n.state.awaited.ports = n.state.ports
+	n.ports.all = append(n.ports.all, &n.pairs)
 	n.contexts = contexts{on, n.state}
-	n.translation = translation{chip: on, regions: &n.regions, state: n.state}
-	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
-	n.dma = dma{chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
+	n.translation, n.landings = memory.NewTranslation(on, &n.regions, n.state), memory.NewLandings(on, &n.regions)
+	n.registrar = memory.NewRegistrar(&on.Config, &n.regions, &n.translation, &n.landings)
+	n.dma = dma{Chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer}
-	if n.cfg.SendTime.Jitter > 0 {
-		n.elements.times.stream = des.NewStream(uint64(n.host), "send times")
+	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer, ports: n.ports}
+	if n.chip.Config.SendTime.Jitter > 0 {
+		n.elements.times.stream = des.NewStream(uint64(n.chip.Host), "send times")
 	}
 	n.scheduler = scheduler{
-		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
+		Chip: on, Stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: pool, ring: ring{limiter: limiter},
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
-		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
+		Chip: on, Stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
 		dma: &n.dma, transport: &n.transport, mac: &n.mac,
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
 	n.mac = mac{
-		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
+		Chip: on, Stage: stage.Stage{Name: "mac", Clock: stage.Picoseconds}, pairs: &n.pairs, scheduler: &n.scheduler,
 		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
 	}
 
-	n.mac.open(&n.cfg)
+	n.mac.open(&n.chip.Config)
 
 	n.receiver = receiver{
-		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
+		Chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
 		buffer: newReceiveBuffer(on), parse: clocked("parse"), transport: clocked("transport"), units: pool,
 	}
 	n.transport = transport{
-		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
+		Chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
 		elements: &n.elements, scheduler: &n.scheduler, packetiser: &n.packetiser, mac: &n.mac,
 		offload: &n.offload, async: &n.async,
 	}
-	n.receives = receives{chip: on, regions: &n.regions, transport: &n.transport}
+	n.receives = receives{Chip: on, regions: &n.regions, transport: &n.transport}
 	n.atomics = newAtomics(on)
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser, n.atomics.buffer = &n.landings, &n.transport, &n.packetiser, &n.receiver.buffer
-	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
-	n.completions = completions{chip: on, stage: clocked("cqe"), pairs: &n.pairs, regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer, waiting: newInflight(n.cfg.Queues.Completions)}
+	n.offload = offload{Chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
+	n.queues = queues{chip: on, pairs: &n.pairs, regions: &n.regions, landings: &n.landings}
+	n.completions = completions{Chip: on, Stage: clocked("cqe"), queues: &n.queues, async: &n.async, buffer: &n.receiver.buffer, waiting: stage.NewInflight(n.chip.Config.Queues.Completions)}
+	n.probes.watch(n)
 }
 
 // Config returns the configuration that the NIC was made with.
-func (n *NIC) Config() Config { return n.cfg }
+func (n *NIC) Config() Config { return n.chip.Config }
 
 // Host returns the index of the host that the NIC sits in.
-func (n *NIC) Host() int { return n.host }
+func (n *NIC) Host() int { return n.chip.Host }
 
 // LineRate returns the rate of the NIC's port.
-func (n *NIC) LineRate() units.Rate { return n.line }
-
-// Stats returns the counters.
-func (n *NIC) Stats() Stats {
-	return Stats{
-		TxPackets: n.mac.packets, TxPayload: n.mac.payload, Stale: n.mac.stale,
-		RxPackets: n.transport.packets, RxPayload: n.transport.payload, NoQP: n.transport.noQP, BadQKey: n.transport.badQKey,
-		Requests:    n.elements.handed,
-		BufferDrops: n.receiver.buffer.drops, BufferMarks: n.receiver.buffer.marks, BufferMost: units.Bytes(n.receiver.buffer.most), PausesSent: n.receiver.buffer.pauses,
-	}
-}
+func (n *NIC) LineRate() units.Rate { return n.chip.Line }
 
 // ReadClock returns the counter of completion timestamps at now.
-func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) }
-
-// AllocPD returns the number of a new protection domain.
-func (n *NIC) AllocPD() uint32 {
-	n.pds++
-	return n.pds
-}
-
-// Region is a registered memory region.
-type Region struct {
-	Addr   uint64
-	Length uint64
-	Key    uint32 // both L_Key and R_Key
-}
-
-// RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
-// has bounds and keys but no content, for workloads that never read their bytes.
-func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
-	if buf != nil {
-		length = uint64(len(buf))
-	}
-	if err := checkAccess(access); err != nil {
-		return Region{}, err
-	}
-	r, err := n.regions.register(buf, length, access, pd)
-	return n.entered(r, err)
-}
-
-// RegMemory registers length bytes of m from addr on. The region's addresses begin at
-// iova, which is as far into a page. What m refuses to read, or to write where it can't be
-// read, fails the request that names it. What m refuses to write otherwise is lost: a
-// completion may have been under way before it.
-func (n *NIC) RegMemory(pd uint32, m Memory, addr, length, iova uint64, access ib.AccessFlags) (Region, error) {
-	switch {
-	case m == nil:
-		return Region{}, errors.New("no memory given")
-	case length > math.MaxInt64 || addr+length < addr || iova+length < iova:
-		return Region{}, fmt.Errorf("%d bytes from %#x on, or from iova %#x on, pass the end of the address space", length, addr, iova)
-	case (addr^iova)%regionAlign != 0:
-		return Region{}, fmt.Errorf("address %#x and iova %#x differ in their offset within a page", addr, iova)
-	}
-	if err := checkAccess(access); err != nil {
-		return Region{}, err
-	}
-	r, err := n.regions.add(region{base: iova, length: length, access: access, pd: pd, other: m, start: addr})
-	return n.entered(r, err)
-}
-
-func checkAccess(access ib.AccessFlags) error {
-	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
-		return fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
-	}
-	return nil
-}
-
-// entered gives a new region its translations.
-func (n *NIC) entered(r region, err error) (Region, error) {
-	if err == nil {
-		n.translation.enter(r.key, n.cfg.Translation.pageSize(r.access))
-	}
-	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
-}
-
-// DeregMR makes a region's key invalid and reports whether there was one. What was on
-// its way there is in memory when it returns.
-func (n *NIC) DeregMR(key uint32) bool {
-	n.landings.settle(key)
-	return n.translation.forget(key)
-}
+func (n *NIC) ReadClock(now units.Time) uint64 { return n.chip.Config.Counter.Read(now) }
 
 // PCIe returns the link to the host, for its counters.
-func (n *NIC) PCIe() *PCIe { return n.pcie }
-
-// PCIeBytes reports the bytes that crossed the link to the host and from it, by
-// purpose.
-func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
-	toHost, fromHost = map[string]units.Bytes{}, map[string]units.Bytes{}
-	for p := range numPurposes {
-		toHost[p.String()] = n.pcie.bytes(Upstream, p)
-		fromHost[p.String()] = n.pcie.bytes(Downstream, p)
-	}
-	return toHost, fromHost
-}
+func (n *NIC) PCIe() *PCIe { return n.chip.Link }
 
 // Handle implements des.Handler.
 func (n *NIC) Handle(ev des.Event) {
 	now := ev.At
 	switch ev.Kind {
-	case evDoorbell:
-		n.doorbell.arrived(now, unpackDoorbell(ev.Arg))
-	case evStore:
+	case chip.EvDoorbell:
+		n.doorbell.arrived(now, chip.UnpackStores(ev.Arg))
+	case chip.EvStore:
 		if now == n.doorbell.stores.wakeAt {
 			n.doorbell.stores.wakeAt = units.Never
 			n.doorbell.sendWaiting(now)
 		}
-	case evSendTime:
+	case chip.EvSendTime:
 		n.elements.timeCame(now, n.pairs.find(uint32(ev.Arg)))
-	case evElements:
-		n.elements.arrived(now, unpackElements(ev.Arg))
+	case chip.EvElements:
+		n.elements.arrived(now, chip.UnpackElements(ev.Arg))
 	// Of the events of each of these kinds only the one that is remembered
 	// counts: an earlier one has taken the place of any other.
-	case evSchedule:
+	case chip.EvSchedule:
 		if now == n.scheduler.wakeAt {
 			n.scheduler.wakeAt = units.Never
 			n.mac.refill(now)
 		}
-	case evLimiter:
+	case chip.EvLimiter:
 		if now == n.scheduler.limiterAt {
 			n.scheduler.limiterAt = units.Never
 			n.scheduler.choose(now)
 		}
-	case evLimit:
+	case chip.EvLimit:
 		n.scheduler.burstDue(now, n.pairs.find(uint32(ev.Arg)))
-	case evWire:
+	case chip.EvWire:
 		if now == n.mac.wakeAt {
 			n.mac.wakeAt = units.Never
 			n.mac.send(now)
 		}
-	case evReceive:
+	case chip.EvReceive:
 		n.transport.receive(now, fabric.Handle(ev.Arg))
-	case evTimer:
+	case chip.EvTimer:
 		n.transport.expire(now, n.pairs.find(uint32(ev.Arg)))
-	case evAtomic:
+	case chip.EvAtomic:
 		n.atomics.finish(now, uint32(ev.Arg))
-	case evUnit:
+	case chip.EvUnit:
 		n.scheduler.unitDone(now, n.pairs.find(uint32(ev.Arg)))
-	case evLand:
-		n.landings.wake(now)
-	case evArm:
+	case chip.EvLand:
+		n.landings.Wake(now)
+	case chip.EvArm:
 		n.completions.armed(now, uint32(ev.Arg))
-	case evModeration:
+	case chip.EvModeration:
 		n.completions.moderationTimeout(now, uint32(ev.Arg))
-	case evInterrupt:
+	case chip.EvInterrupt:
 		n.completions.interrupted(now, uint32(ev.Arg))
-	case evReceives:
-		n.receives.arrived(now, unpackReceives(ev.Arg))
-	case evRecordRequested:
-		n.receives.recordRequested(now, unpackReceives(ev.Arg))
-	case evRecordArrived:
-		n.receives.recordArrived(now, unpackReceives(ev.Arg))
-	case evSession:
+	case chip.EvReceives:
+		n.receives.arrived(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvRecordRequested:
+		n.receives.recordRequested(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvRecordArrived:
+		n.receives.recordArrived(now, chip.UnpackReceives(ev.Arg))
+	case chip.EvSession:
 		n.completions.sessionTimeout(now, uint32(ev.Arg))
-	case evEngine:
+	case chip.EvEngine:
 		n.offload.finish(now, uint32(ev.Arg))
-	case evBuffer:
+	case chip.EvBuffer:
 		n.receiver.buffer.wake(now)
-	case evCompletion:
-		n.completions.becameVisible(now, unpackCompletion(ev.Arg))
+	case chip.EvCompletion:
+		n.completions.becameVisible(now, chip.UnpackCompletion(ev.Arg))
 	}
 }
+
+// OnAlarm calls f at the times of an alarm of the NIC's host, AlarmHost or AlarmThread
+// (fabric.Network.SetAlarm).
+func (n *NIC) OnAlarm(alarm uint32, f func(now units.Time)) { n.onAlarm[alarm-chip.AlarmHost] = f }
+
+// enter notes what lane calls the NIC, and when. What one port does may reach the other.
+func (n *NIC) enter(x *fabric.Lane, now units.Time) {
+	n.chip.Enter(x, now)
+	if n.other != nil {
+		n.other.chip.Enter(x, now)
+	}
+}
+
+// Wake implements fabric.Waker.
+func (n *NIC) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
+	n.enter(x, now)
+	switch alarm {
+	case chip.AlarmEvents:
+		var ev des.Event
+		for n.chip.Take(now, &ev) {
+			n.Handle(ev)
+		}
+	case chip.AlarmClose:
+		n.close(now)
+	default:
+		n.onAlarm[alarm-chip.AlarmHost](now)
+	}
+}
+
+// Now is the time at the NIC: of what happens to it, or the engine's, which in a divided
+// network stands still while hosts are at work.
+func (n *NIC) Now() units.Time { return n.chip.Now() }
+
+// Lane is the lane of the network that the NIC's host runs on now, or did last.
+func (n *NIC) Lane() *fabric.Lane { return n.chip.Lane }

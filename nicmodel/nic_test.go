@@ -7,6 +7,10 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -37,7 +41,7 @@ func (b *bed) allocatesNothing() {
 	}
 }
 
-func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*fabric.Config)) *bed {
+func newBed(t testing.TB, hosts int, rate units.Rate, cfg config.Config, change func(*fabric.Config)) *bed {
 	t.Helper()
 	fc := fabric.Default()
 	for i := range fc.Switch.Classes {
@@ -50,7 +54,7 @@ func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*f
 }
 
 // newBedOn puts NICs of these configurations, in turns, at the hosts of a network.
-func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ...Config) *bed {
+func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ...config.Config) *bed {
 	t.Helper()
 	e := des.New()
 	net, err := fabric.New(e, topology, fc, 1)
@@ -58,9 +62,9 @@ func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ..
 		t.Fatal(err)
 	}
 	b := &bed{t: t, e: e, net: net}
-	frames := NewFrames(net)
+	slab := frames.New(net)
 	for h := range topology.Hosts() {
-		n, err := New(e, net, frames, h, net.LineRate(h), cfgs[h%len(cfgs)])
+		n, err := New(e, net, slab, h, net.LineRate(h), cfgs[h%len(cfgs)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +125,7 @@ func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send
 	return x, y
 }
 
-func (e end) region(t testing.TB, buf []byte) Region {
+func (e end) region(t testing.TB, buf []byte) memory.Region {
 	t.Helper()
 	r, err := e.nic.RegMR(e.pd, buf, 0, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite|ib.AccessRemoteAtomic)
 	if err != nil {
@@ -155,8 +159,8 @@ func pattern(n int, seed byte) []byte {
 	return b
 }
 
-func preset(t testing.TB, name string) Config {
-	c, err := Preset(name)
+func preset(t testing.TB, name string) config.Config {
+	c, err := config.Preset(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,13 +177,13 @@ func TestOperationsMoveTheBytes(t *testing.T) {
 	br := x.region(t, back)
 	recv := make([]byte, 3000)
 	vr := y.region(t, recv)
-	if err := y.nic.RecvQueue(y.qpn).PostRecv(77, []SGE{{vr.Addr, 1000, vr.Key}, {vr.Addr + 1000, 2000, vr.Key}}); err != nil {
+	if err := y.nic.RecvQueue(y.qpn).PostRecv(77, []memory.SGE{{Addr: vr.Addr, Length: 1000, Key: vr.Key}, {Addr: vr.Addr + 1000, Length: 2000, Key: vr.Key}}); err != nil {
 		t.Fatal(err)
 	}
 	b.post(x,
-		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 2000, lr.Key}, {lr.Addr + 5000, 3000, lr.Key}}},
-		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []SGE{{br.Addr, 5000, br.Key}}},
-		WR{Request: rc.Request{ID: 3, Op: ib.WRSend, Signaled: true, Length: 2500}, SGL: []SGE{{lr.Addr, 2500, lr.Key}}},
+		WR{Request: rc.Request{ID: 1, Op: ib.WRRDMAWrite, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 2000, Key: lr.Key}, {Addr: lr.Addr + 5000, Length: 3000, Key: lr.Key}}},
+		WR{Request: rc.Request{ID: 2, Op: ib.WRRDMARead, Signaled: true, Length: 5000, RemoteAddr: rr.Addr + 10, RKey: rr.Key}, SGL: []memory.SGE{{Addr: br.Addr, Length: 5000, Key: br.Key}}},
+		WR{Request: rc.Request{ID: 3, Op: ib.WRSend, Signaled: true, Length: 2500}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 2500, Key: lr.Key}}},
 		WR{Request: rc.Request{ID: 4, Op: ib.WRRDMAWrite, Signaled: true, Length: 3, RemoteAddr: rr.Addr + 9000, RKey: rr.Key}, Inline: []byte("abc")},
 	)
 	b.e.RunUntil(units.Second)
@@ -220,7 +224,7 @@ func TestAtomics(t *testing.T) {
 	remote[8] = 40
 	rr, lr := y.region(t, remote), x.region(t, local)
 	atomic := func(id uint64, op ib.WROpcode, at uint64, compare, swap uint64) WR {
-		return WR{Request: rc.Request{ID: id, Op: op, Signaled: true, Length: 8, RemoteAddr: rr.Addr + 8, RKey: rr.Key, Compare: compare, Swap: swap}, SGL: []SGE{{lr.Addr + at, 8, lr.Key}}}
+		return WR{Request: rc.Request{ID: id, Op: op, Signaled: true, Length: 8, RemoteAddr: rr.Addr + 8, RKey: rr.Key, Compare: compare, Swap: swap}, SGL: []memory.SGE{{Addr: lr.Addr + at, Length: 8, Key: lr.Key}}}
 	}
 	b.post(x, atomic(1, ib.WRAtomicFetchAndAdd, 0, 0, 2), atomic(2, ib.WRAtomicCmpAndSwp, 8, 42, 7), atomic(3, ib.WRAtomicCmpAndSwp, 16, 42, 9))
 	b.e.RunUntil(units.Second)
@@ -232,20 +236,20 @@ func TestAtomics(t *testing.T) {
 func TestProtection(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	for name, c := range map[string]struct {
-		wr   func(l, r Region) WR
+		wr   func(l, r memory.Region) WR
 		want ib.WCStatus
 	}{
-		"remote bounds": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr + r.Length - 99, RKey: r.Key}, SGL: []SGE{{l.Addr, 100, l.Key}}}
+		"remote bounds": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr + r.Length - 99, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key}}}
 		}, ib.WCRemAccessErr},
-		"stale remote key": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key + 1}, SGL: []SGE{{l.Addr, 100, l.Key}}}
+		"stale remote key": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key + 1}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key}}}
 		}, ib.WCRemAccessErr},
-		"local bounds": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr + l.Length - 50, 100, l.Key}}}
+		"local bounds": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMAWrite, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr + l.Length - 50, Length: 100, Key: l.Key}}}
 		}, ib.WCLocProtErr},
-		"local read target": {func(l, r Region) WR {
-			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 100, l.Key ^ 0x100}}}
+		"local read target": {func(l, r memory.Region) WR {
+			return WR{Request: rc.Request{Op: ib.WRRDMARead, Length: 100, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []memory.SGE{{Addr: l.Addr, Length: 100, Key: l.Key ^ 0x100}}}
 		}, ib.WCLocProtErr},
 	} {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -280,7 +284,7 @@ func TestWriteStreamFillsTheWireAndAccountsClose(t *testing.T) {
 	}
 	const size, messages = 1 << 20, 8
 	for range messages {
-		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}})
 	}
 	for b.e.Step() {
 	}
@@ -332,7 +336,7 @@ func TestLossIsRepaired(t *testing.T) {
 	lr, rr := x.region(t, local), y.region(t, remote)
 	for i := range 16 {
 		at := uint64(i) << 16
-		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 1 << 16, RemoteAddr: rr.Addr + at, RKey: rr.Key}, SGL: []SGE{{lr.Addr + at, 1 << 16, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 1 << 16, RemoteAddr: rr.Addr + at, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr + at, Length: 1 << 16, Key: lr.Key}}})
 	}
 	b.e.RunUntil(units.Second)
 	if cs := b.poll(x); len(cs) != 16 {
@@ -383,7 +387,7 @@ func (b *bed) stream(x, y end, size uint32, depth int) func() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}}
+	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}}
 	out := make([]CQE, 64)
 	post := func() {
 		if err := x.nic.PostSend(x.qpn, &wr); err != nil {
@@ -441,7 +445,7 @@ func TestEngineInTheNIC(t *testing.T) {
 		if held := cfg.RoundTripShare(); a.Hops != 1 || a.Held <= 0 || a.Held > held {
 			t.Errorf("%s: over one switch the engine got %d, and %v held of at most %v", name, a.Hops, a.Held, held)
 		}
-		base := b.net.BaseRTT(0, 1, FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
+		base := b.net.BaseRTT(0, 1, frames.FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), frames.FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
 		if a.RTT < base-20*units.Nanosecond || a.RTT > base+base/4 {
 			t.Errorf("%s: RTT %v on an idle network, whose base is %v", name, a.RTT, base)
 		}
@@ -460,7 +464,7 @@ func TestEngineInTheNIC(t *testing.T) {
 func TestRateLimitOfAPlainQueuePair(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 3 * units.Gbps}); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, config.RateLimit{Rate: 3 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.stream(x, y, 1<<16, 4)
@@ -523,72 +527,19 @@ func BenchmarkWritePacket(b *testing.B) {
 	b.ReportMetric(float64(bed.e.Events())/float64(y.nic.Delivered(y.qpn).Packets), "events/packet")
 }
 
-func TestStageAccount(t *testing.T) {
-	s := stage{name: "s", clock: 300_000_000} // a period of 3333 1/3 ps
-	// Idle to 10 ns (3 cycles), then 2 cycles.
-	if done := s.serve(10*units.Nanosecond, 0, StallNone, 2); done != 16666 {
-		t.Errorf("done at %d ps; five periods end at 16666 2/3", done)
-	}
-	// Ready at once, but blocked until 30 ns.
-	s.serve(0, 30*units.Nanosecond, StallPCIe, 1)
-	a := s.account(40 * units.Nanosecond)
-	if a.Idle != 3+2 || a.Busy != 3 || a.Stalled[StallPCIe] != 4 || a.Elapsed != 12 || a.Served != 2 {
-		t.Errorf("account %+v", a)
-	}
-}
-
-func TestCounter(t *testing.T) {
-	for _, c := range []struct {
-		counter Counter
-		at      units.Time
-		want    uint64
-	}{
-		{Counter{Hz: 156_250_000, Bits: 41}, units.Second, 156_250_000},
-		{Counter{Hz: 156_250_000, PPB: 10_000, Bits: 41}, units.Second, 156_251_562}, // 10 ppm: 1562.5 more
-		{Counter{Hz: 1_000_000_000, Bits: 8}, 257 * units.Nanosecond, 1},
-		{Counter{Hz: 1_000_000_000, Bits: 48, Phase: units.Second}, 0, 1_000_000_000},
-	} {
-		if got := c.counter.Read(c.at); got != c.want {
-			t.Errorf("%+v at %v reads %d, want %d", c.counter, c.at, got, c.want)
-		}
-	}
-	// It never runs backwards, whatever the drift.
-	c := Counter{Hz: 427_000_000, PPB: -123_456, Bits: 48}
-	last := uint64(0)
-	for at := units.Time(0); at < 100*units.Microsecond; at += 777 {
-		now := c.Read(at)
-		if now < last {
-			t.Fatalf("at %v the counter goes from %d to %d", at, last, now)
-		}
-		last = now
-	}
-}
-
-func TestClockKeepsItsRemainder(t *testing.T) {
-	c := Clock(300_000_000)
-	for _, cycle := range []int64{0, 1, 2, 3, 299_999_999, 300_000_000, 1 << 40} {
-		if got := c.CycleAfter(c.Begin(cycle)); got != cycle {
-			t.Errorf("cycle %d begins at %v, which is cycle %d", cycle, c.Begin(cycle), got)
-		}
-	}
-	if got := c.Begin(300_000_000); got != units.Second {
-		t.Errorf("after 300 million cycles of 300 MHz it is %v", got)
-	}
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
-	for name, change := range map[string]func(*Config){
-		"core_clock": func(c *Config) { c.CoreClock = 0 }, "pcie.mps": func(c *Config) { c.PCIe.MPS = -1 },
-		"counter.bits": func(c *Config) { c.Counter.Bits = 64 }, "tx_buffer": func(c *Config) { c.TxBuffer = 0 },
+	for name, change := range map[string]func(*config.Config){
+		"core_clock": func(c *config.Config) { c.CoreClock = 0 }, "pcie.mps": func(c *config.Config) { c.PCIe.MPS = -1 },
+		"counter.bits": func(c *config.Config) { c.Counter.Bits = 64 }, "tx_buffer": func(c *config.Config) { c.TxBuffer = 0 },
 	} {
 		c := preset(t, "cx5")
 		change(&c)
-		if _, err := New(b.e, b.net, NewFrames(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New(b.e, b.net, frames.New(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, err := Preset("cx9"); err == nil || !strings.Contains(err.Error(), "cx7") {
+	if _, err := config.Preset("cx9"); err == nil || !strings.Contains(err.Error(), "cx7") {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }
@@ -615,7 +566,7 @@ func TestPausesAreAccountedFor(t *testing.T) {
 			t.Fatalf("account %+v", a)
 		}
 		// Each has half of the wire that it could fill.
-		if paused := float64(a.Stalled[StallPause]) / float64(a.Elapsed); paused < 0.4 || paused > 0.6 {
+		if paused := float64(a.Stalled[stage.StallPause]) / float64(a.Elapsed); paused < 0.4 || paused > 0.6 {
 			t.Errorf("the MAC was paused for %.2f of the time, want a half: %+v", paused, a)
 		}
 	}

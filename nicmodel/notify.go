@@ -2,14 +2,11 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// CNPBytes is the size of a congestion notification packet from MAC header to FCS:
-// behind the BTH, of 12 bytes, come 16 reserved ones (IBA annex A17).
-const CNPBytes units.Bytes = frameOverhead + 12 + 16
 
 // notify is DCQCN's notification point (SIGCOMM 2015, section 3.1). It answers a
 // request's packet with a congestion mark by a CNP, unless the queue pair has sent one
@@ -21,13 +18,13 @@ func (t *transport) notify(now units.Time, q *qp) {
 	}
 	q.cnpAfter = now + q.cong.CNPInterval
 	q.cnpsSent++
-	h, f := t.alloc()
-	f.desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
-	f.srcQPN, f.dstQPN, f.resets = q.num, q.peer.QPN, q.resets
-	t.net.Packet(h).Src = int32(t.host)
-	f.wire = fabric.Frame{Size: int32(CNPBytes), Dst: int32(q.peer.Host), FlowHash: q.peer.FlowHash, Priority: q.cong.AckPriority}
+	h, f := t.Alloc()
+	f.Desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
+	f.SrcQPN, f.DstQPN, f.Resets = q.num, q.peer.QPN, q.resets
+	t.Net.Packet(h).Src = int32(t.Host)
+	f.Wire = fabric.Frame{Size: int32(frames.CNPBytes), Dst: int32(q.peer.Host), FlowHash: q.peer.FlowHash, Priority: q.cong.AckPriority}
 	// It leaves as acknowledgements do.
-	f.ready = now + t.cfg.PipelineLatency
+	f.Ready = now + t.Config.PipelineLatency
 	t.mac.lineUpControl(now, h, f)
 }
 
@@ -51,12 +48,12 @@ type notifications struct {
 // Notifications returns how many congestion notification packets a queue pair has
 // sent as a receiver of data (np_cnp_sent), and how many it has been sent
 // (rp_cnp_handled).
-func (n *NIC) Notifications(num uint32) (sent, handled uint64) {
-	q := n.pairs.find(num)
+func (p *pairs) Notifications(num uint32) (sent, handled uint64) {
+	q := p.find(num)
 	return q.cnpsSent, q.cnpsHandled
 }
 
 // marked reports whether a packet is one that notify answers.
-func marked(f *frame) bool {
-	return f.wire.Flags&fabric.CE != 0 && f.desc.Payload > 0
+func marked(f *frames.Frame) bool {
+	return f.Wire.Flags&fabric.CE != 0 && f.Desc.Payload > 0
 }

@@ -3,6 +3,8 @@ package nicmodel
 import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -17,9 +19,9 @@ type steering struct {
 
 // offload is the engines inside the NIC.
 type offload struct {
-	*chip
+	*chip.Chip
 	scheduler  *scheduler
-	pairs      *queuePairs
+	pairs      *pairs
 	processors *processors // nil where events cost nothing
 
 	ack   cc.Ack // that engines are given: kept here, for one on the stack would not stay there
@@ -29,7 +31,7 @@ type offload struct {
 
 // account passes the result of an acknowledgement, a READ response or a timer to an
 // engine inside the NIC. f is the packet, or nil.
-func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
+func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frames.Frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
 		// A response may acknowledge Writes before it as well.
@@ -41,13 +43,13 @@ func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 		return
 	}
 	o.rewound(now, q, eff.Rewind)
-	if f == nil || q.Engine() == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
+	if f == nil || q.Engine() == nil || f.Desc.Header.Opcode != ib.Acknowledge || acked == 0 {
 		return
 	}
 	o.ack = cc.Ack{
-		Now: now, SentAt: f.echo.sentAt, RTT: now - f.echo.sentAt,
+		Now: now, SentAt: f.Echo.SentAt, RTT: now - f.Echo.SentAt,
 		Bytes: acked, Packets: max(eff.AckedPackets, 1),
-		ECN: f.echo.ecn, EIN: f.echo.ein, Circuit: f.echo.circuit,
+		ECN: f.Echo.ECN, EIN: f.Echo.EIN, Circuit: f.Echo.Circuit,
 	}
 	o.submit(now, q, eventAck)
 }
@@ -73,7 +75,7 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 
 // inform completes an acknowledgement and passes it to an engine.
 func (o *offload) inform(q *qp, s *steering, a *cc.Ack, r *Report) cc.Control {
-	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
+	a.NetRTT = a.RTT - o.Line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = r.MaxHopDelay, r.ReverseMaxHopDelay, r.HasMaxDelay
 	a.Hops, a.Held = r.Hops, r.Held
@@ -115,6 +117,10 @@ func (n *NIC) Steer(now units.Time, num uint32) {
 	n.scheduler.choose(now)
 }
 
-// OnAck calls f with each acknowledgement that an engine inside the NIC is given,
-// before the engine: for measurement. a is valid during the call.
-func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.offload.onAck = f }
+// Steered is what engines inside a NIC did until some instant.
+type Steered struct {
+	Cuts uint64 // how often one lowered its rate or its window
+	// Rate and Window are how long queue pairs were held back by them, Active how long
+	// they had requests: summed over the queue pairs.
+	Rate, Window, Active units.Time
+}

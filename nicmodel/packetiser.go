@@ -5,6 +5,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -13,13 +16,13 @@ import (
 // packetiser is the stage that builds a packet's headers, and its payload as PCIe
 // delivers it.
 //
-// State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
+// State: packets in the slab (package frames), in order. Cost: PacketiserCycles a packet that
 // carries data or asks for them; acknowledgements bypass it. It stalls for a payload or
 // an element (StallPCIe), a queue pair's context (StallContext) and a page's address
 // (StallTranslation).
 type packetiser struct {
-	*chip
-	stage
+	*chip.Chip
+	stage.Stage
 	scheduler *scheduler
 	elements  *elements
 	contexts  *contexts
@@ -77,58 +80,10 @@ func (k *packetiser) nextResponder(now units.Time) int {
 	return -1
 }
 
-// build makes a packet of a descriptor, fetches its payload and queues it for the
-// MAC.
-func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
-	if d.Source == rc.SourceLocalInv || d.Source == rc.SourceBindMW {
-		k.changeKey(now, q, d)
-		return
-	}
-	h, f := k.frame(now, q, d, response)
-	if response && d.Payload == 0 {
-		k.acknowledge(now, q, h, f)
-		return
-	}
-	if a := k.scheduler.arbiter; a != nil {
-		a.sent(now, q, int(f.wire.Size))
-	}
-	chosen := now
-	if !response {
-		chosen = k.scheduler.chosen(now)
-	}
-	context, free := k.contexts.lookUp(chosen, q)
-	if free > chosen {
-		k.scheduler.hold(free, StallContext)
-	}
-	at := chosen
-	if !response {
-		at = k.element(chosen, context, q, d)
-	}
-	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
-	in.known, in.arrived = in.ready, in.ready
-	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
-		k.release(h)
-		k.refuse(now, q, d, response)
-		return
-	}
-	if context > chosen {
-		k.await(chosen, context, StallContext)
-	}
-	if in.known > in.ready {
-		k.await(chosen, in.ready, StallPCIe)
-		k.await(chosen, in.known, StallTranslation)
-	}
-	packed := k.serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
-	f.ready = packed + k.cfg.PipelineLatency
-	if k.spans.report != nil {
-		k.traceBuild(f, response, chosen, in.arrived, packed)
-	}
-	k.mac.lineUp(now, q, h, f, response)
-}
-
 // inputs is when what a packet is made of is there.
 type inputs struct {
 	chosen  units.Time // the packet was
+	context units.Time
 	element units.Time
 	ready   units.Time // the element, and the context
 	known   units.Time // and where the payload lies
@@ -136,24 +91,24 @@ type inputs struct {
 }
 
 // frame makes a packet with its addresses and its size, and without its payload.
-func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
+func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frames.Frame) {
 	peer, qkey := &q.peer, uint32(0)
 	if q.to != nil {
 		to := &q.to[d.Slot]
 		peer, qkey = &to.peer, to.qkey
 	}
-	h, f := k.alloc()
-	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
-	k.net.Packet(h).Src = int32(k.host)
-	p := &f.wire
+	h, f := k.Alloc()
+	f.Desc, f.SrcQPN, f.DstQPN, f.Resets, f.QKey = *d, q.num, peer.QPN, q.resets, qkey
+	k.Net.Packet(h).Src = int32(k.Host)
+	p := &f.Wire
 	p.Dst, p.FlowHash = int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
-	size := packetBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
+	size := frames.PacketBytes(k.Config.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
 	if response && d.Payload == 0 {
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
-		size += q.attachEcho(now, k.chip, h, f)
+		size += q.attachEcho(now, k.Chip, h, f)
 	} else {
 		// Requests and READ responses collect telemetry; acknowledgements return that of
 		// the forward path.
@@ -168,8 +123,8 @@ func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response boo
 
 // acknowledge sends an acknowledgement. It leaves by a path of its own, unless responses
 // leave before it: overtaking a READ's would say that it was lost.
-func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frame) {
-	f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
+func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frames.Frame) {
+	f.Ready = max(now, q.translatedAt) + k.Config.PipelineLatency
 	if q.responding > 0 {
 		k.mac.lineUp(now, q, h, f, true)
 		return
@@ -182,7 +137,7 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
 	at := k.elements.take(chosen, q, d.Slot)
 	if at > chosen && context > chosen { // the context says where it is
-		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+		at = max(at, context+k.Link.Alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
 		at = max(at, k.scheduler.occupyUnit(chosen, q))
@@ -192,21 +147,21 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 
 // fetch gets a packet's payload, and reports whether that may be read. The read can
 // start when the context, the other inputs and the translation are on the chip.
-func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
+func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frames.Frame) (ok bool) {
 	inline, ok := k.dma.gather(q, d, f)
 	if inline || !ok {
 		return ok
 	}
 	if known := k.dma.translateSource(in.chosen, q, d); known > in.chosen {
 		in.known += known - in.chosen
-		if free := k.dma.translation.state.fetches.free(in.chosen); free > in.chosen {
-			k.scheduler.hold(free, StallTranslation)
+		if free := k.dma.translation.Fetchable(in.chosen); free > in.chosen {
+			k.scheduler.hold(free, stage.StallTranslation)
 		}
 	}
 	wait := in.element - in.chosen // is this packet's, not the link's
 	in.arrived = k.dma.read(in.chosen, q, d) + wait
 	if in.known > in.element {
-		in.arrived = max(in.arrived, in.known+k.pcie.alone(d.Payload))
+		in.arrived = max(in.arrived, in.known+k.Link.Alone(d.Payload))
 	}
 	return true
 }
@@ -228,7 +183,7 @@ func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
 	k.elements.start(now, q, w)
 	ok := false
 	if d.Source == rc.SourceBindMW {
-		ok = k.dma.regions.bind(q, &w.req)
+		ok = k.dma.regions.Bind(q.owner(), &w.req)
 	} else {
 		ok = k.dma.invalidate(q, d.Header.Imm)
 	}
@@ -240,12 +195,49 @@ func (k *packetiser) changeKey(now units.Time, q *qp, d *rc.Descriptor) {
 }
 
 // traceBuild reports a packet's spans before the wire.
-func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
+func (k *packetiser) traceBuild(f *frames.Frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
-		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))
+		k.Spans.Packet(f, chip.AtScheduler, k.scheduler.Began(k.Config.SchedulerCycles), chosen, int32(k.Host))
 	}
 	if arrived > chosen {
-		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
+		k.Spans.Packet(f, chip.AtPayload, chosen, arrived, int32(k.Host))
 	}
-	k.spans.packet(f, AtPacketiser, k.began(k.cfg.PacketiserCycles), packed, int32(k.host))
+	k.Spans.Packet(f, chip.AtPacketiser, k.Began(k.Config.PacketiserCycles), packed, int32(k.Host))
+}
+
+// choose has the scheduler choose a packet, looks its context and its element up, and notes in in when they are there.
+func (k *packetiser) choose(now units.Time, in *inputs, q *qp, d *rc.Descriptor, f *frames.Frame, response bool) {
+	if a := k.scheduler.arbiter; a != nil {
+		a.sent(now, q, int(f.Wire.Size))
+	}
+	chosen := now
+	if !response {
+		chosen = k.scheduler.chosen(now)
+	}
+	context, free := k.contexts.lookUp(chosen, q)
+	if free > chosen {
+		k.scheduler.hold(free, stage.StallContext)
+	}
+	at := chosen
+	if !response {
+		at = k.element(chosen, context, q, d)
+	}
+	in.chosen, in.context, in.element, in.ready = chosen, context, at, max(context, at)
+	in.known, in.arrived = in.ready, in.ready
+}
+
+// pack accounts for the building of a packet, whose inputs come as they say.
+func (k *packetiser) pack(in *inputs, f *frames.Frame, response bool) {
+	if in.context > in.chosen {
+		k.Await(in.chosen, in.context, stage.StallContext)
+	}
+	if in.known > in.ready {
+		k.Await(in.chosen, in.ready, stage.StallPCIe)
+		k.Await(in.chosen, in.known, stage.StallTranslation)
+	}
+	packed := k.Serve(in.chosen, in.arrived, stage.StallPCIe, k.Config.PacketiserCycles)
+	f.Ready = packed + k.Config.PipelineLatency
+	if k.Spans.Report != nil {
+		k.traceBuild(f, response, in.chosen, in.arrived, packed)
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -28,12 +31,12 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 			data, got := pattern(1<<16, 1), make([]byte, 1<<16)
 			from, to := x.region(t, data), y.region(t, got)
-			var send, recv []SGE
+			var send, recv []memory.SGE
 			var want []byte
 			for i, n := range c.pieces {
 				at := uint64(i) * 8192
-				send = append(send, SGE{from.Addr + at, n, from.Key})
-				recv = append(recv, SGE{to.Addr + at, n, to.Key})
+				send = append(send, memory.SGE{Addr: from.Addr + at, Length: n, Key: from.Key})
+				recv = append(recv, memory.SGE{Addr: to.Addr + at, Length: n, Key: to.Key})
 				want = append(want, data[at:at+uint64(n)]...)
 			}
 			if err := y.nic.RecvQueue(y.qpn).PostRecv(0, recv); err != nil {
@@ -48,8 +51,8 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 			if !bytes.Equal(arrived, want) {
 				t.Error("other bytes arrived")
 			}
-			reads, cpl := x.nic.pcie.Traffic(Upstream, MemRd, ForPayload), x.nic.pcie.Traffic(Downstream, CplD, ForPayload)
-			writes := y.nic.pcie.Traffic(Upstream, MemWr, ForPayload)
+			reads, cpl := x.nic.chip.Link.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload), x.nic.chip.Link.Traffic(pcie.Downstream, pcie.CplD, pcie.ForPayload)
+			writes := y.nic.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload)
 			if reads.Packets != c.reads || cpl.Packets != c.cpl || writes.Packets != c.writes {
 				t.Errorf("%d reads, %d completions, %d writes; %d, %d and %d are expected", reads.Packets, cpl.Packets, writes.Packets, c.reads, c.cpl, c.writes)
 			}
@@ -61,16 +64,16 @@ func TestPiecesHaveTLPsOfTheirOwn(t *testing.T) {
 }
 
 // onGPU measures the rate of operations between a GPU behind each NIC.
-func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*Config)) (gbps float64, nics []*NIC) {
+func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*config.Config)) (gbps float64, nics []*NIC) {
 	cfg := preset(t, "cx6")
-	cfg.PCIe.Peer = PeerConfig{Rate: 227_400 * units.Mbps, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
+	cfg.PCIe.Peer = pcie.PeerConfig{Rate: 227_400 * units.Mbps, ReadLatency: 700 * units.Nanosecond, WriteLatency: 300 * units.Nanosecond}
 	if change != nil {
 		change(&cfg)
 	}
 	b := newBed(t, 2, 200*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, rc.SendConfig{Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 16, AckReqEvery: 8}, 4096)
 	const size, all = 64 << 10, ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead
-	var at [2]Region
+	var at [2]memory.Region
 	for i, e := range []end{x, y} {
 		register := e.nic.RegMR
 		if gpus[i] {
@@ -84,7 +87,7 @@ func onGPU(t *testing.T, op ib.WROpcode, gpus [2]bool, change func(*Config)) (gb
 	done := units.Bytes(0)
 	post := func(k int) {
 		for range k {
-			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: at[1].Addr, RKey: at[1].Key}, SGL: []SGE{{at[0].Addr, size, at[0].Key}}})
+			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: at[1].Addr, RKey: at[1].Key}, SGL: []memory.SGE{{Addr: at[0].Addr, Length: size, Key: at[0].Key}}})
 		}
 	}
 	out := make([]CQE, 64)
@@ -107,12 +110,12 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if fast < 185 {
 		t.Errorf("%.1f Gbps between GPUs at 200 Gbps", fast)
 	}
-	if n := nics[0].pcie.Traffic(Upstream, MemRd, ForPayload).Packets; n == 0 {
+	if n := nics[0].chip.Link.Traffic(pcie.Upstream, pcie.MemRd, pcie.ForPayload).Packets; n == 0 {
 		t.Error("the NIC's own link carried no reads")
 	}
-	busy := func(c *Config) {
-		c.PCIe.Memory = MemoryConfig{Rate: 100 * units.Gbps, Load: 95 * units.Gbps, Outstanding: 1 << 16}
-		c.PCIe.IOMMU = IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 500 * units.Nanosecond, Walkers: 1}
+	busy := func(c *config.Config) {
+		c.PCIe.Memory = pcie.MemoryConfig{Rate: 100 * units.Gbps, Load: 95 * units.Gbps, Outstanding: 1 << 16}
+		c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 500 * units.Nanosecond, Walkers: 1}
 	}
 	host, _ := onGPU(t, ib.WRRDMAWrite, [2]bool{}, busy)
 	gpu, _ := onGPU(t, ib.WRRDMAWrite, both, busy)
@@ -120,22 +123,28 @@ func TestAGPUBehindTheNIC(t *testing.T) {
 	if host > 60 || gpu < 185 {
 		t.Errorf("beside busy memory %.1f Gbps from host to host, %.1f from GPU to GPU", host, gpu)
 	}
-	if through, _ := onGPU(t, ib.WRRDMAWrite, both, func(c *Config) { busy(c); c.PCIe.Peer.ThroughIOMMU = true }); through > gpu/2 {
+	if through, _ := onGPU(t, ib.WRRDMAWrite, both, func(c *config.Config) { busy(c); c.PCIe.Peer.ThroughIOMMU = true }); through > gpu/2 {
 		t.Errorf("%.1f Gbps through an IOMMU whose pages do not fit", through)
 	}
 	// A root complex that reads a peer slowly limits senders, and not receivers.
-	slow := func(c *Config) { c.PCIe.Peer.ReadRate = 27 * units.Gbps }
+	slow := func(c *config.Config) { c.PCIe.Peer.ReadRate = 27 * units.Gbps }
 	read, nics := onGPU(t, ib.WRRDMAWrite, [2]bool{true, false}, slow)
 	written, _ := onGPU(t, ib.WRRDMAWrite, [2]bool{false, true}, slow)
 	t.Logf("read from a GPU %.1f, written to one %.1f Gbps", read, written)
 	if read > 27 || read < 23 || written < 185 {
 		t.Errorf("%.1f Gbps are read and %.1f are written, where reads come at 27", read, written)
 	}
-	if w := nics[0].pcie.stalls.Peer; w < units.Millisecond {
+	w := units.Time(0)
+	for _, wait := range nics[0].Waits(0) {
+		if wait.For == "data that the peer device gives" {
+			w = wait.Total
+		}
+	}
+	if w < units.Millisecond {
 		t.Errorf("in 1 ms, reads wait %v for the GPU in all", w)
 	}
 	// A GPU on a slow link limits who writes to it.
-	slot := func(c *Config) { c.PCIe.Peer.Rate = 57_880 * units.Mbps }
+	slot := func(c *config.Config) { c.PCIe.Peer.Rate = 57_880 * units.Mbps }
 	for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
 		gbps, nics := onGPU(t, op, both, slot)
 		t.Logf("%v between GPUs on gen3x8: %.1f Gbps", op, gbps)

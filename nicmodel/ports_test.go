@@ -6,13 +6,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // newBedOfPorts is newBed of an even number of hosts, each two of which are the ports of one NIC.
-func newBedOfPorts(t testing.TB, hosts int, cfg Config) *bed {
+func newBedOfPorts(t testing.TB, hosts int, cfg config.Config) *bed {
 	t.Helper()
 	fc := fabric.Default()
 	for i := range fc.Switch.Classes {
@@ -24,11 +27,11 @@ func newBedOfPorts(t testing.TB, hosts int, cfg Config) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, frames := &bed{t: t, e: e, net: net}, NewFrames(net)
+	b, slab := &bed{t: t, e: e, net: net}, frames.New(net)
 	for h := range hosts {
 		var n *NIC
 		if h%2 == 0 {
-			n, err = New(e, net, frames, h, net.LineRate(h), cfg)
+			n, err = New(e, net, slab, h, net.LineRate(h), cfg)
 		} else {
 			n, err = NewPort(b.nics[h-1], h, net.LineRate(h))
 		}
@@ -57,7 +60,7 @@ func (b *bed) delivered(host int, begin, end units.Time) float64 {
 // Two ports of 100 Gbps behind PCIe of 57.88 Gbps share what it carries, and one alone has all of it.
 func TestPortsShareTheSlot(t *testing.T) {
 	cfg := preset(t, "cx5")
-	cfg.PCIe.Rate = gen3x8().Rate
+	cfg.PCIe.Rate = pcie.Gen3x8().Rate
 	run := func(ports int) (rates []float64) {
 		for port := range ports { // the other one, each time, since time goes on
 			b := newBedOfPorts(t, 6, cfg)
@@ -123,7 +126,7 @@ func TestPortsShareTheUnits(t *testing.T) {
 // At any load of two ports, PCIe carries no more than its rate for both together, the accounts close, and all ends.
 func TestPortsAreBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
 		if rapid.Bool().Draw(r, "shared") {
 			drawSharing(r, &cfg)
@@ -135,7 +138,7 @@ func TestPortsAreBounded(t *testing.T) {
 		b.e.RunUntil(100 * units.Microsecond)
 		for h := 0; h < 4; h += 2 {
 			one, two := b.nics[h], b.nics[h+1]
-			if sent, most := one.mac.payload+two.mac.payload, one.pcie.cfg.Rate.BytesIn(b.e.Now()); sent > most {
+			if sent, most := one.mac.payload+two.mac.payload, one.chip.Config.PCIe.Rate.BytesIn(b.e.Now()); sent > most {
 				r.Errorf("h%d and h%d sent %d bytes, and their PCIe carries %d", h, h+1, sent, most)
 			}
 		}
@@ -143,18 +146,17 @@ func TestPortsAreBounded(t *testing.T) {
 		for _, n := range b.nics {
 			for _, a := range n.Accounts(b.e.Now()) {
 				if sum := a.Busy + a.Idle + sumOf(a.Stalled[:]); sum != a.Elapsed {
-					r.Errorf("h%d, %s: the parts add up to %d of %d", n.host, a.Stage, sum, a.Elapsed)
+					r.Errorf("h%d, %s: the parts add up to %d of %d", n.chip.Host, a.Stage, sum, a.Elapsed)
 				}
 			}
 			for _, u := range n.Queues(b.e.Now()) {
 				if u.Now != 0 {
-					r.Errorf("h%d, %s: %d are left", n.host, u.Queue, u.Now)
+					r.Errorf("h%d, %s: %d are left", n.chip.Host, u.Queue, u.Now)
 				}
 			}
-			if n.state.lines == nil && n.first == nil {
-				held := n.state.held
-				if held < 0 {
-					r.Errorf("h%d: %d lines held", n.host, held)
+			if n.first == nil {
+				if held, _ := n.state.LinesHeld(b.e.Now()); held < 0 {
+					r.Errorf("h%d: %d lines held", n.chip.Host, held)
 				}
 			}
 		}

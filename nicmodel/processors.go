@@ -2,39 +2,10 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// OffloadConfig is what runs the engines inside the NIC: processors that handle one event
-// at a time, an acknowledgement, a READ's response or a congestion notification packet.
-type OffloadConfig struct {
-	// Processors is how many there are; 0 handles each event at once, at no cost.
-	Processors int `yaml:"processors"`
-	// Cost is how long one event takes.
-	Cost units.Time `yaml:"cost"`
-	// Queue is how many events wait for a processor. An acknowledgement or response
-	// that finds it full counts with its queue pair's next, a notification is dropped.
-	// Losses and timeouts do not wait.
-	Queue int `yaml:"queue"`
-}
-
-func (c *OffloadConfig) ranges() []error {
-	return []error{
-		in("offload.processors", c.Processors, 0, 1<<12, "no cost"),
-		in("offload.cost", c.Cost, 0, units.Millisecond, ""),
-		in("offload.queue", c.Queue, 0, mostSlots, ""),
-	}
-}
-
-func (c *OffloadConfig) rules() error {
-	switch {
-	case c.Processors > 0 && c.Cost == 0:
-		return bad("offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
-	case c.Processors == 0 && (c.Cost > 0 || c.Queue > 0):
-		return bad("offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
-	}
-	return nil
-}
 
 // engineEvent is what a processor handles.
 type engineEvent struct {
@@ -78,40 +49,36 @@ func (m *merged) add(a *cc.Ack) {
 // processors are those of the engines. Events are in pending from their arrival to their
 // end, and wait in the order of arrival.
 type processors struct {
-	*chip
-	taken   inflight // until when each is
+	*chip.Chip
+	taken   stage.Inflight // until when each is
 	pending []engineEvent
 	idle    []uint32
-	queued  gauge // events that wait or are handled
+	queued  stage.Gauge // events that wait or are handled
 	busy    units.Time
 	waited  units.Time
 	served  uint64
 	merged  uint64
 	dropped uint64
-	watch   func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why stage.Stall)
 }
 
-func newProcessors(on *chip) *processors {
-	c := &on.cfg.Offload
+func newProcessors(on *chip.Chip) *processors {
+	c := &on.Config.Offload
 	if c.Processors == 0 {
 		return nil
 	}
-	p := &processors{chip: on, taken: newInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
+	p := &processors{Chip: on, taken: stage.NewInflight(c.Processors), pending: make([]engineEvent, c.Processors+c.Queue)}
 	for i := range p.pending {
 		p.idle = append(p.idle, uint32(i))
 	}
 	return p
 }
 
-func (p *processors) setWatch(f func(begin, end units.Time, why Stall)) { p.watch = f }
+func (p *processors) SetWatch(f func(begin, end units.Time, why stage.Stall)) { p.watch = f }
 
-// account reports where the picoseconds of all processors until now went.
-func (p *processors) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range p.taken.until {
-		elapsed += int64(max(now, until))
-	}
-	return Account{Stage: "processors", Clock: Clock(second), Parallel: len(p.taken.until), Served: p.served, Elapsed: elapsed, Busy: int64(p.busy), Idle: elapsed - int64(p.busy)}
+// Account reports where the picoseconds of all processors until now went.
+func (p *processors) Account(now units.Time) stage.Account {
+	return p.taken.Account(now, "processors", stage.Picoseconds, p.served, int64(p.busy))
 }
 
 // add gives a processor an event, and returns the event for the caller to fill in, or nil
@@ -123,17 +90,17 @@ func (p *processors) add(now units.Time) *engineEvent {
 	}
 	i := p.idle[k-1]
 	p.idle = p.idle[:k-1]
-	begin := p.taken.free(now)
-	end := begin + p.cfg.Offload.Cost
-	p.taken.hold(end)
-	p.busy += p.cfg.Offload.Cost
+	begin := p.taken.Free(now)
+	end := begin + p.Config.Offload.Cost
+	p.taken.Hold(end)
+	p.busy += p.Config.Offload.Cost
 	p.waited += begin - now
 	p.served++
 	if p.watch != nil {
-		p.watch(begin, end, StallNone)
+		p.watch(begin, end, stage.StallNone)
 	}
-	p.queued.add(now, 1)
-	p.schedule(end, evEngine, uint64(i))
+	p.queued.Add(now, 1)
+	p.Schedule(end, chip.EvEngine, uint64(i))
 	return &p.pending[i]
 }
 
@@ -171,7 +138,7 @@ func (o *offload) finish(now units.Time, i uint32) {
 	p := o.processors
 	ev := &p.pending[i]
 	p.idle = append(p.idle, i)
-	p.queued.add(now, -1)
+	p.queued.Add(now, -1)
 	q := o.pairs.find(ev.qpn)
 	if q == nil || q.rc == nil || q.resets != ev.resets || !q.hasFlow {
 		return // destroyed or reset meanwhile
@@ -216,11 +183,16 @@ func (o *offload) perform(now units.Time, q *qp, s *steering, kind engineEventKi
 // that found the queue full, merged and dropped ones. It is zero without processors.
 type EngineEvents struct{ Handled, Merged, Dropped uint64 }
 
-// EngineEvents returns those counts.
-func (n *NIC) EngineEvents() EngineEvents {
-	p := n.offload.processors
+// engineEvents returns those counts.
+func (o *offload) engineEvents() EngineEvents {
+	p := o.processors
 	if p == nil {
 		return EngineEvents{}
 	}
 	return EngineEvents{p.served, p.merged, p.dropped}
+}
+
+// waitsUntil reports how long events have waited.
+func (p *processors) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "processors", For: "a processor", Total: p.waited}}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -27,7 +28,7 @@ func (c *counting) OnCNP(units.Time) cc.Control { c.cnps++; return c.control }
 
 // processed runs four connections at the line rate for a millisecond, and returns their
 // engines. With marks two of them are another host's, so that the switch has a queue.
-func processed(t *testing.T, o OffloadConfig, marks bool) ([4]*counting, *bed) {
+func processed(t *testing.T, o config.Offload, marks bool) ([4]*counting, *bed) {
 	cfg := preset(t, "cx6dx")
 	cfg.Offload = o
 	b := newBed(t, 3, 100*units.Gbps, cfg, func(c *fabric.Config) {
@@ -58,17 +59,17 @@ func processed(t *testing.T, o OffloadConfig, marks bool) ([4]*counting, *bed) {
 // every byte that was acknowledged, but those of acknowledgements that wait to be merged.
 func TestProcessors(t *testing.T) {
 	const span = units.Millisecond
-	free, b := processed(t, OffloadConfig{}, false)
+	free, b := processed(t, config.Offload{}, false)
 	if got := b.nics[0].EngineEvents(); got != (EngineEvents{}) {
 		t.Errorf("without processors: %+v", got)
 	}
 	for _, c := range []struct {
-		cfg OffloadConfig
+		cfg config.Offload
 		all bool // each acknowledgement is an event
 	}{
-		{OffloadConfig{Processors: 1, Cost: units.Microsecond, Queue: 8}, false},
-		{OffloadConfig{Processors: 4, Cost: units.Microsecond, Queue: 0}, false},
-		{OffloadConfig{Processors: 16, Cost: units.Microsecond, Queue: 64}, true},
+		{config.Offload{Processors: 1, Cost: units.Microsecond, Queue: 8}, false},
+		{config.Offload{Processors: 4, Cost: units.Microsecond, Queue: 0}, false},
+		{config.Offload{Processors: 16, Cost: units.Microsecond, Queue: 64}, true},
 	} {
 		engines, b := processed(t, c.cfg, false)
 		n := b.nics[0]
@@ -107,7 +108,7 @@ func TestProcessors(t *testing.T) {
 				t.Errorf("%+v: busy for %.2f of the time", c.cfg, share)
 			}
 		}
-		if most := n.offload.processors.queued.most; most > c.cfg.Processors+c.cfg.Queue {
+		if most := n.offload.processors.queued.Use("", 0).Most; most > c.cfg.Processors+c.cfg.Queue {
 			t.Errorf("%+v: %d events at a time", c.cfg, most)
 		}
 	}
@@ -122,7 +123,7 @@ func TestProcessors(t *testing.T) {
 
 // TestProcessorsDropNotifications: a CNP that finds the queue full is dropped and counted.
 func TestProcessorsDropNotifications(t *testing.T) {
-	engines, b := processed(t, OffloadConfig{Processors: 1, Cost: 1930 * units.Nanosecond, Queue: 4}, true)
+	engines, b := processed(t, config.Offload{Processors: 1, Cost: 1930 * units.Nanosecond, Queue: 4}, true)
 	cnps, handled := 0, uint64(0)
 	for _, e := range engines[:2] {
 		cnps += e.cnps
@@ -136,13 +137,13 @@ func TestProcessorsDropNotifications(t *testing.T) {
 }
 
 func TestProcessorsDoNotAllocate(t *testing.T) {
-	_, b := processed(t, OffloadConfig{Processors: 2, Cost: units.Microsecond, Queue: 4}, false)
+	_, b := processed(t, config.Offload{Processors: 2, Cost: units.Microsecond, Queue: 4}, false)
 	b.e.RunUntil(20 * units.Millisecond)
 	b.allocatesNothing()
 }
 
 func TestOffloadIsChecked(t *testing.T) {
-	for _, c := range []OffloadConfig{{Processors: -1}, {Processors: 1}, {Cost: units.Microsecond}, {Queue: 1}, {Processors: 1, Cost: units.Second}} {
+	for _, c := range []config.Offload{{Processors: -1}, {Processors: 1}, {Cost: units.Microsecond}, {Queue: 1}, {Processors: 1, Cost: units.Second}} {
 		cfg := preset(t, "cx6dx")
 		cfg.Offload = c
 		if cfg.Validate() == nil {

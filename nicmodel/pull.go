@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -79,10 +80,10 @@ func (p *ReadTimes) Answered(now units.Time, psn units.PSN, line units.Rate, mtu
 }
 
 // readArrived passes a READ response, f, with its payload of so many bytes to the engine.
-func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes) {
+func (o *offload) readArrived(now units.Time, q *qp, f *frames.Frame, bytes units.Bytes) {
 	p := q.pull
 	p.acked += bytes
-	sentAt, ok := p.Answered(now, f.desc.Header.PSN, o.line, units.Bytes(q.mtu))
+	sentAt, ok := p.Answered(now, f.Desc.Header.PSN, o.Line, units.Bytes(q.mtu))
 	if !ok {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -27,8 +28,8 @@ func TestReadsHaveAnEngineOfTheirOwn(t *testing.T) {
 	lr, rr := x.region(t, local), y.region(t, remote)
 	const write, read = 10_000, 50_000
 	b.post(x,
-		WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: write, RemoteAddr: rr.Addr + read, RKey: rr.Key}, SGL: []SGE{{lr.Addr, write, lr.Key}}},
-		WR{Request: rc.Request{Op: ib.WRRDMARead, Signaled: true, Length: read, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr + write, read, lr.Key}}},
+		WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: write, RemoteAddr: rr.Addr + read, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: write, Key: lr.Key}}},
+		WR{Request: rc.Request{Op: ib.WRRDMARead, Signaled: true, Length: read, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr + write, Length: read, Key: lr.Key}}},
 	)
 	b.e.RunUntil(units.Millisecond)
 	if cs := b.poll(x); len(cs) != 2 || cs[0].Status != ib.WCSuccess || cs[1].Status != ib.WCSuccess {
@@ -62,7 +63,7 @@ func TestReadsKeepToTheirWindow(t *testing.T) {
 		local, remote := make([]byte, 4<<20), pattern(4<<20, 5)
 		lr, rr := x.region(t, local), y.region(t, remote)
 		for i := range uint64(4) {
-			b.post(x, WR{Request: rc.Request{Op: ib.WRRDMARead, Signaled: true, Length: 1 << 20, RemoteAddr: rr.Addr + i<<20, RKey: rr.Key}, SGL: []SGE{{lr.Addr + i<<20, 1 << 20, lr.Key}}})
+			b.post(x, WR{Request: rc.Request{Op: ib.WRRDMARead, Signaled: true, Length: 1 << 20, RemoteAddr: rr.Addr + i<<20, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr + i<<20, Length: 1 << 20, Key: lr.Key}}})
 		}
 		most, rtt, n := units.Bytes(0), units.Time(0), 0
 		x.nic.OnAck(func(_ uint32, a *cc.Ack) {

@@ -6,32 +6,35 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // drawQueues draws sizes from 1 on, and 0 for no bound.
-func drawQueues(t *rapid.T, c *Config) {
+func drawQueues(t *rapid.T, c *config.Config) {
 	size := rapid.SampledFrom([]int{0, 1, 1, 2, 3, 8, 100})
-	c.Queues = QueuesConfig{Doorbells: size.Draw(t, "doorbells"), Acks: size.Draw(t, "acks"), Completions: size.Draw(t, "completions")}
+	c.Queues = config.Queues{Doorbells: size.Draw(t, "doorbells"), Acks: size.Draw(t, "acks"), Completions: size.Draw(t, "completions")}
 }
 
 // checkQueues checks that no queue is longer than it may be.
 func checkQueues(t *rapid.T, n *NIC) {
 	waiting := 0
 	for priority, k := range n.mac.controls {
-		if most := n.cfg.Queues.Acks; k < 0 || most > 0 && k > most {
-			t.Fatalf("h%d has %d acknowledgements of priority %d before the wire, which has room for %d", n.host, k, priority, most)
+		if most := n.chip.Config.Queues.Acks; k < 0 || most > 0 && k > most {
+			t.Fatalf("h%d has %d acknowledgements of priority %d before the wire, which has room for %d", n.chip.Host, k, priority, most)
 		}
 		waiting += k
 	}
-	if d, most := &n.doorbell, n.cfg.Queues.Doorbells; most > 0 && d.stores.onWay+int(d.backlog(n.engine.Now())) > most {
-		t.Fatalf("h%d has %d stores on their way and %d in it, and room for %d", n.host, d.stores.onWay, d.backlog(n.engine.Now()), most)
-	} else if waits := len(d.stores.waiting) - d.stores.head; waits > 0 && d.stores.onWay == 0 && d.backlog(n.engine.Now()) == 0 && d.stores.wakeAt == units.Never {
-		t.Fatalf("h%d has room, and %d stores wait", n.host, waits)
+	if d, most := &n.doorbell, n.chip.Config.Queues.Doorbells; most > 0 && d.stores.onWay+int(d.backlog(n.chip.Engine.Now())) > most {
+		t.Fatalf("h%d has %d stores on their way and %d in it, and room for %d", n.chip.Host, d.stores.onWay, d.backlog(n.chip.Engine.Now()), most)
+	} else if waits := len(d.stores.waiting) - d.stores.head; waits > 0 && d.stores.onWay == 0 && d.backlog(n.chip.Engine.Now()) == 0 && d.stores.wakeAt == units.Never {
+		t.Fatalf("h%d has room, and %d stores wait", n.chip.Host, waits)
 	}
 	if waiting > 0 && n.mac.backlogged == 0 {
-		t.Fatalf("h%d counts %d acknowledgements before the wire, and none waits", n.host, waiting)
+		t.Fatalf("h%d counts %d acknowledgements before the wire, and none waits", n.chip.Host, waiting)
 	}
 }
 
@@ -91,11 +94,11 @@ func TestCompletionsThatWaitAreBounded(t *testing.T) {
 		b := newBed(t, 2, 100*units.Gbps, cfg, lossy)
 		// When each is made and when it has left. The NIC writes nothing else.
 		var made, left []units.Time
-		b.nics[0].OnSpan(func(s *Span) {
+		b.nics[0].OnSpan(func(s *chip.Span) {
 			switch s.Place {
-			case AtCQE:
+			case chip.AtCQE:
 				made = append(made, s.End)
-			case AtCQEWrite:
+			case chip.AtCQEWrite:
 				left = append(left, s.End-cfg.PCIe.WriteLatency)
 			}
 		})
@@ -114,8 +117,8 @@ func TestCompletionsThatWaitAreBounded(t *testing.T) {
 		if most > 0 && longest > most || most == 0 && longest < 200 {
 			t.Errorf("%d completions waited, and there is room for %d", longest, most)
 		}
-		stall := b.nics[0].completions.stalled[StallPCIe]
-		if held := b.nics[0].scheduler.stalled[StallPCIe]; (most > 0) != (stall > 0) || (most > 0) != (held > 0) {
+		stall := b.nics[0].completions.Account(b.e.Now()).Stalled[stage.StallPCIe]
+		if held := b.nics[0].scheduler.Stage.Account(b.e.Now()).Stalled[stage.StallPCIe]; (most > 0) != (stall > 0) || (most > 0) != (held > 0) {
 			t.Errorf("with room for %d, stage cqe stalled for %d cycles and the scheduler for %d", most, stall, held)
 		}
 	}
@@ -130,11 +133,11 @@ func TestDoorbellsThatWaitAreBounded(t *testing.T) {
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		n := b.nics[0]
 		var came, served []units.Time
-		n.OnSpan(func(s *Span) {
+		n.OnSpan(func(s *chip.Span) {
 			switch s.Place {
-			case AtStore:
+			case chip.AtStore:
 				came = append(came, s.End)
-			case AtDoorbell:
+			case chip.AtDoorbell:
 				served = append(served, s.End)
 			}
 		})

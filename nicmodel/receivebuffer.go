@@ -3,35 +3,16 @@ package nicmodel
 import (
 	"math/bits"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ReceiveBufferConfig describes the memory of the port that received packets are in: from
-// the wire until the transport has handled them and what they caused, data and completions,
-// has left over PCIe. What a NIC can't take on, for whatever reason, piles up there.
-//
-// Where the network runs a priority without loss, the NIC pauses it (IEEE 802.1Qbb) while
-// the buffer is fuller than XOff. A packet for which there is no room is dropped.
-type ReceiveBufferConfig struct {
-	// Bytes is its size; 0 is no limit.
-	Bytes int `yaml:"bytes"`
-	// XOff is the fill, in bytes, from which on the lossless priorities are paused, and
-	// packets of the others dropped; 0 leaves as much room as may arrive until a pause takes effect,
-	// but at most half of the buffer. Without lossless priorities it is the size.
-	XOff int `yaml:"xoff"`
-	// XOn is the fill at which they go on; 0 is XOff less the longest packet.
-	XOn int `yaml:"xon"`
-	// Mark is the fill, in bytes, from which on packets that can be (ECT) are marked as by
-	// a congested switch, so that DCQCN's notifications and other marks tell the senders;
-	// 0 marks none.
-	Mark int `yaml:"mark"`
-}
-
 // receiveBuffer is that memory. Packets leave it in the order in which the transport has
 // handled them.
 type receiveBuffer struct {
-	*chip
+	*chip.Chip
 	lossless  uint8 // priorities
 	xoff, xon int
 
@@ -44,7 +25,7 @@ type receiveBuffer struct {
 	begun   int        // bytes in ring
 	last    units.Time // when the newest leaves
 	paused  bool
-	wakeAt  units.Time // of the pending evBuffer, or Never
+	wakeAt  units.Time // of the pending EvBuffer, or Never
 	out     units.Time // when what the packet in hand has caused is out
 
 	drops, marks, pauses uint64
@@ -56,18 +37,18 @@ type leaving struct {
 	bytes int
 }
 
-func newReceiveBuffer(on *chip) receiveBuffer {
-	b := receiveBuffer{chip: on, wakeAt: units.Never}
-	c := &on.cfg.ReceiveBuffer
+func newReceiveBuffer(on *chip.Chip) receiveBuffer {
+	b := receiveBuffer{Chip: on, wakeAt: units.Never}
+	c := &on.Config.ReceiveBuffer
 	if c.Bytes == 0 {
 		return b
 	}
-	b.lossless = on.net.Lossless(on.host)
-	longest := int(on.net.MaxFrame())
+	b.lossless = on.Net.Lossless(on.Host)
+	longest := int(on.Net.MaxFrame())
 	if b.xoff = c.XOff; b.xoff == 0 {
 		b.xoff = c.Bytes
 		if b.lossless != 0 {
-			b.xoff -= min(int(on.net.Headroom(on.host)), c.Bytes/2)
+			b.xoff -= min(int(on.Net.Headroom(on.Host)), c.Bytes/2)
 		}
 	}
 	if b.xon = c.XOn; b.xon == 0 {
@@ -77,7 +58,7 @@ func newReceiveBuffer(on *chip) receiveBuffer {
 	if c.Mark > 0 {
 		b.brief = min(b.brief, c.Mark)
 	}
-	b.ring = make([]leaving, 1<<bits.Len(uint(b.brief/minFrame)))
+	b.ring = make([]leaving, 1<<bits.Len(uint(b.brief/frames.MinFrame)))
 	return b
 }
 
@@ -90,7 +71,7 @@ func (b *receiveBuffer) admit(now units.Time, p *fabric.Frame) bool {
 }
 
 func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Frame) bool {
-	c := &b.cfg.ReceiveBuffer
+	c := &b.Config.ReceiveBuffer
 	if c.Bytes == 0 {
 		b.used = 0
 		return true
@@ -114,7 +95,7 @@ func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Frame) bool {
 	if keep && b.used > b.xoff && !b.paused {
 		b.paused = true
 		b.pauses++
-		b.lane.PausePeer(now, b.host, b.lossless)
+		b.Lane.PausePeer(now, b.Host, b.lossless)
 		b.plan(now)
 	}
 	return true
@@ -172,7 +153,7 @@ func (b *receiveBuffer) plan(now units.Time) {
 	switch {
 	case b.used <= b.xon:
 		b.paused = false
-		b.lane.PausePeer(now, b.host, 0)
+		b.Lane.PausePeer(now, b.Host, 0)
 		return
 	case b.wakeAt != units.Never || b.used-b.begun > b.xon:
 		return // it is known, or not known yet
@@ -183,7 +164,7 @@ func (b *receiveBuffer) plan(now units.Time) {
 		left -= e.bytes
 		b.wakeAt = e.at
 	}
-	b.schedule(b.wakeAt, evBuffer, 0)
+	b.Schedule(b.wakeAt, chip.EvBuffer, 0)
 }
 
 // wake is the time at which the buffer may have emptied far enough.
@@ -193,4 +174,9 @@ func (b *receiveBuffer) wake(now units.Time) {
 	if b.paused {
 		b.plan(now)
 	}
+}
+
+// count counts for NIC.Stats.
+func (b *receiveBuffer) count(s *Stats) {
+	s.BufferDrops, s.BufferMarks, s.BufferMost, s.PausesSent = b.drops, b.marks, units.Bytes(b.most), b.pauses
 }

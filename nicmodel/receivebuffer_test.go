@@ -8,13 +8,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // gen3x4 is a link of four lanes under the NIC, 31.5 Gbps.
-func gen3x4(c Config) Config {
+func gen3x4(c config.Config) config.Config {
 	c.PCIe.Rate = 31_507_200_000
 	return c
 }
@@ -32,7 +36,7 @@ type incast struct {
 	completed [4]*units.Bytes // of payload, by senders' completions
 }
 
-func newIncast(t testing.TB, cfg Config, change func(*fabric.Config)) *incast {
+func newIncast(t testing.TB, cfg config.Config, change func(*fabric.Config)) *incast {
 	b := &incast{bed: newBed(t, 5, 100*units.Gbps, cfg, change)}
 	b.server = b.nics[4]
 	for from := range 4 {
@@ -57,12 +61,12 @@ func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
 				completed += *n
 			}
 			rate := float64(completed*8) / float64(long) * float64(units.Second) / 1e9
-			room := float64(b.server.cfg.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
+			room := float64(b.server.chip.Config.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
 			t.Logf("%.2f Gbps complete, %+v", rate, b.server.Stats())
 			if rate > 31.5+room {
-				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.cfg.ReceiveBuffer.Bytes)
+				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.chip.Config.ReceiveBuffer.Bytes)
 			}
-			if free := b.server.pcie.Free(Upstream) - b.e.Now(); free > 100*units.Microsecond {
+			if free := b.server.chip.Link.Free(pcie.Upstream) - b.e.Now(); free > 100*units.Microsecond {
 				t.Errorf("PCIe is booked %v ahead", free)
 			}
 			drops := b.server.Stats().BufferDrops
@@ -114,7 +118,7 @@ func TestNICsOnACableArePaused(t *testing.T) {
 }
 
 // newCable joins two NICs without a switch.
-func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...Config) *bed {
+func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...config.Config) *bed {
 	topology := &fabric.Topology{}
 	topology.Connect(topology.AddHost("h0"), topology.AddHost("h1"), fabric.Link{Rate: rate, Delay: 10 * units.Nanosecond})
 	fc := fabric.Default()
@@ -131,7 +135,7 @@ func (b *bed) keep(x, y end, op ib.WROpcode, size uint32, k int) *units.Bytes {
 	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead)
 	post := func(k int) {
 		for range k {
-			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}})
+			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: size, Key: lr.Key}}})
 		}
 	}
 	out := make([]CQE, 64)
@@ -179,7 +183,7 @@ func TestAFullBufferMarks(t *testing.T) {
 }
 
 // slowDown makes a random part of a NIC slow.
-func slowDown(t *rapid.T, c *Config) {
+func slowDown(t *rapid.T, c *config.Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
@@ -194,15 +198,15 @@ func slowDown(t *rapid.T, c *Config) {
 	case "cqe":
 		c.CQECycles = slow
 	case "walks":
-		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
+		c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
 	case "memory":
 		rate := units.Rate(rapid.IntRange(5, 400).Draw(t, "memory")) * units.Gbps
-		c.PCIe.Memory = MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
+		c.PCIe.Memory = pcie.MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
 		switch rapid.IntRange(0, 2).Draw(t, "behind") {
 		case 1:
-			c.PCIe.HostCache = HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
+			c.PCIe.HostCache = pcie.HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
 		case 2:
-			c.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
+			c.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
 		}
 	case "credits":
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
@@ -212,28 +216,28 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.NonPostedCredits, c.PCIe.NonPostedHold = rapid.IntRange(1, 4).Draw(t, "requests"), units.Time(slow)*units.Nanosecond
 	case "peer":
 		gbps := units.Rate(rapid.IntRange(2, 200).Draw(t, "gbps"))
-		c.PCIe.Peer = PeerConfig{Rate: gbps * units.Gbps, ReadLatency: 700 * units.Nanosecond, ThroughIOMMU: rapid.Bool().Draw(t, "through")}
+		c.PCIe.Peer = pcie.PeerConfig{Rate: gbps * units.Gbps, ReadLatency: 700 * units.Nanosecond, ThroughIOMMU: rapid.Bool().Draw(t, "through")}
 		if rapid.Bool().Draw(t, "slower reads") {
 			c.PCIe.Peer.ReadRate = (gbps + 1) / 2 * units.Gbps
 		}
 	case "flits":
-		c.PCIe.Headers, c.PCIe.FEC = Flit, 2*units.Nanosecond
+		c.PCIe.Headers, c.PCIe.FEC = pcie.Flit, 2*units.Nanosecond
 	case "tags":
 		c.PCIe.Tags = rapid.IntRange(1, 4).Draw(t, "tags")
 	case "read latency":
 		c.PCIe.ReadLatency = units.Time(slow) * 10 * units.Nanosecond
 	case "tx buffer":
-		c.TxBuffer = rapid.IntRange(leastTxBuffer, 3*leastTxBuffer).Draw(t, "tx buffer")
+		c.TxBuffer = rapid.IntRange(4096+config.SlotBytes, 3*(4096+config.SlotBytes)).Draw(t, "tx buffer")
 	case "scheduler":
 		c.SchedulerCycles = slow
 	case "packetiser":
 		c.PacketiserCycles = slow
 	case "state":
-		c.State.Bytes, c.State.Fetches = 8*cacheLine, 1
+		c.State.Bytes, c.State.Fetches = 8*pcie.CacheLine, 1
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
-		c.Units = UnitsConfig{Units: 1, Request: slow, Answer: slow}
+		c.Units = config.Units{Units: 1, Request: slow, Answer: slow}
 	}
 }
 
@@ -242,7 +246,7 @@ func slowDown(t *rapid.T, c *Config) {
 // these hold, and payload is no more than each link on its way carries.
 func TestEverythingIsBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
 		cfg.ReceiveBuffer.Bytes = rapid.SampledFrom([]int{32 << 10, 64 << 10, 262016}).Draw(r, "buffer")
 		if rapid.IntRange(0, 2).Draw(r, "shared") == 0 {
@@ -271,53 +275,43 @@ func TestEverythingIsBounded(t *testing.T) {
 				if lossless && buffer.drops > 0 && buffer.xoff+int(b.net.Headroom(i)) <= cfg.ReceiveBuffer.Bytes {
 					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
 				}
-				inside[i] = units.Bytes(n.pcie.Traffic(Upstream, MemWr, ForPayload).Bytes)
+				inside[i] = units.Bytes(n.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForPayload).Bytes)
 				for _, room := range slices.Concat(n.mac.requestRoom[:], n.mac.responseRoom[:]) {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
 					}
-				}
-				if m := n.pcie.memory; m != nil {
-					// Writes have credits, and reads tags; page walks read a line each.
-					most := units.Bytes(cfg.PCIe.PostedData + cfg.PCIe.Tags*cfg.PCIe.MRRS + cfg.TxBuffer*2 + 1<<16)
-					if m.nic > m.Rate.Serialize(most) || m.others > m.most {
-						r.Fatalf("%v: %v of h%d's and %v of its processors' wait for memory", b.e.Now(), m.nic, i, m.others)
-					}
-				}
-				if c := &n.pcie.credits; c.bounded() && (c.used.headers > cfg.PCIe.PostedCredits || c.used.data > cfg.PCIe.PostedData/dataCredit) {
-					r.Fatalf("%v: h%d has %+v posted credits of %+v", b.e.Now(), i, c.used, c.most)
 				}
 			}
 		}
 		var arrived, sent uint64
 		for i, n := range b.nics {
 			sent += n.mac.packets
-			if line := b.nics[i].line.BytesIn(n.mac.wireFree); n.mac.payload > line {
+			if line := b.nics[i].chip.Line.BytesIn(n.mac.wireFree); n.mac.payload > line {
 				r.Errorf("h%d sent %d bytes of payload over a line that carries %d", i, n.mac.payload, line)
 			}
 			// Data come by PCIe, in reads or with elements, before they go on the wire.
-			if down := n.pcie.cfg.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
+			if down := n.chip.Config.PCIe.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
 				r.Errorf("h%d sent %d bytes of payload, and PCIe carries %d", i, n.mac.payload, down)
 			}
 			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
 			// requests take their room from when the stage before is to be done with them.
-			bound := n.pcie.cfg.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
+			bound := n.chip.Config.PCIe.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
 			// What is read comes behind its request, which goes with these.
-			booked := bound + n.pcie.cfg.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
-			if ahead := n.pcie.Free(Downstream) - b.e.Now(); ahead > booked {
+			booked := bound + n.chip.Config.PCIe.Rate.Serialize(units.Bytes(16*cfg.TxBuffer*max(len(cfg.Egress.TSA), 1)+1<<17)) + 10*units.Microsecond
+			if ahead := n.chip.Link.Free(pcie.Downstream) - b.e.Now(); ahead > booked {
 				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
 			}
-			slowest := n.pcie.cfg.Rate
+			slowest := n.chip.Config.PCIe.Rate
 			if peer := cfg.PCIe.Peer.Rate; peer > 0 {
 				slowest = min(slowest, peer) // all data go there
 			}
 			if carried := slowest.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
-			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {
+			if ahead := n.chip.Link.Free(pcie.Upstream) - b.e.Now(); ahead > bound {
 				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
 			}
-			arrived += n.transport.packets + uint64(n.receiver.queued.n) + n.receiver.buffer.drops
+			arrived += n.transport.packets + uint64(n.receiver.queued.N) + n.receiver.buffer.drops
 		}
 		if got := b.net.Totals().Sent; got != sent {
 			r.Errorf("%d packets were sent, and NICs know of %d", got, sent)
@@ -336,7 +330,7 @@ func TestEverythingIsBounded(t *testing.T) {
 		}
 		for i, n := range b.nics {
 			for class := range classRooms {
-				if requests, responses := n.mac.requestRoom[class].used, n.mac.responseRoom[class].used; requests != 0 || responses != 0 || n.mac.queued.n != 0 {
+				if requests, responses := n.mac.requestRoom[class].used, n.mac.responseRoom[class].used; requests != 0 || responses != 0 || n.mac.queued.N != 0 {
 					r.Errorf("h%d is left with %d and %d bytes of class %d before the wire", i, requests, responses, class)
 				}
 			}
@@ -377,7 +371,7 @@ func TestUnreliableWritesBeyondTheReceiverAreDropped(t *testing.T) {
 	if took > 16.8 {
 		t.Errorf("the transport takes %.1f million packets a second, of 60 ns each", took)
 	}
-	if s.BufferDrops == 0 || uint64(sent) > s.RxPackets+s.BufferDrops+uint64(s.BufferMost/minFrame)+64 {
+	if s.BufferDrops == 0 || uint64(sent) > s.RxPackets+s.BufferDrops+uint64(s.BufferMost/frames.MinFrame)+64 {
 		t.Errorf("%d were sent, %d taken, %d dropped", sent, s.RxPackets, s.BufferDrops)
 	}
 }

@@ -1,7 +1,11 @@
 package nicmodel
 
 import (
-	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -13,64 +17,67 @@ import (
 // being fetched as can be (StallContext), and behind translations that requests hold
 // (StallTranslation); a packet whose own context is on its way waits without it.
 type receiver struct {
-	*chip
-	pairs       *queuePairs
+	*chip.Chip
+	pairs       *pairs
 	contexts    *contexts
-	translation *translation
+	translation *memory.Translation
 
-	parse, transport stage
+	parse, transport stage.Stage
 	units            *processingUnits // or nil
 	nowhere          units.Time       // serialises what is for no queue pair
-	queued           gauge
+	queued           stage.Gauge
 	buffer           receiveBuffer
 }
 
-// Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle, f *fabric.Frame) {
-	n.enter(x, now)
-	n.receiver.arrive(now, h, f)
+// bringsData reports whether a packet is one of an answer that brings data.
+func bringsData(op ib.Opcode) bool {
+	return op.Operation() >= ib.ReadResponseFirst.Operation() && op.Operation() <= ib.ReadResponseOnly.Operation() || op == ib.AtomicAcknowledge
 }
 
-func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
-	if !r.buffer.admit(now, w) {
-		r.release(h)
-		return
+// lookUpAwaited returns when the element of the request that a received packet answers is available, which
+// is needed at t, and until when the stage in front of it is stalled. No packet passes an earlier one of its queue pair.
+func (r *receiver) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, free units.Time) {
+	ready, free = t, t
+	if slot, ok := q.rc.AnswerTo(psn); ok && q.sq[slot].awaited {
+		ready, free = r.contexts.state.NeedAwaited(t, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	}
-	f := r.frames.at(h)
-	f.wire, f.arrived = *w, now
-	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
-	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
-		if q := r.pairs.find(f.dstQPN); q != nil {
-			queue = &q.rxUntil
-			context, free = r.contexts.lookUpReceived(parsed, q, &f.desc.Header)
-		}
-	}
-	if free > parsed {
-		r.transport.await(parsed, free, StallContext)
-	}
-	if r.contexts.state.awaited.lines != nil && bringsData(f.desc.Header.Opcode) {
-		if q := r.pairs.find(f.dstQPN); q != nil && q.rc != nil {
-			element, from := r.contexts.state.lookUpAwaited(parsed, q, f.desc.Header.PSN)
-			if from > parsed {
-				r.transport.await(parsed, from, StallPCIe)
+	q.awaitedAt = max(q.awaitedAt, ready)
+	return q.awaitedAt, free
+}
+
+// lookUp returns when what the transport needs of a packet's queue pair is on the chip, and when the packets before it are
+// out of the units.
+func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time, known units.Time) {
+	queue, known = &r.nowhere, parsed
+	if r.units != nil || r.contexts.state.Full() || answered(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil {
+			context, free := r.contexts.lookUpReceived(parsed, q, &f.Desc.Header)
+			if free > parsed {
+				r.transport.Await(parsed, free, stage.StallContext)
 			}
-			context = max(context, element)
+			queue, known = &q.rxUntil, context
 		}
 	}
-	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
-	if r.units != nil {
-		*queue = max(*queue, context)
-		done = r.units.receive(done, f.desc.Header.Opcode, queue)
+	if r.contexts.state.Awaited.Full() && bringsData(f.Desc.Header.Opcode) {
+		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
+			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
+			if from > parsed {
+				r.transport.Await(parsed, from, stage.StallPCIe)
+			}
+			known = max(known, element)
+		}
 	}
-	done = max(done, context)
-	done += r.cfg.PipelineLatency
-	r.queued.add(now, 1)
-	if r.spans.report != nil {
-		r.spans.packet(f, AtReceive, now, done, r.net.Packet(h).Src)
-	}
-	r.schedule(done, evReceive, uint64(h))
+	return queue, known
 }
 
-// Receiving is how many packets have arrived that the transport has not handled yet.
-func (n *NIC) Receiving() int { return n.receiver.queued.n }
+// take has the stages work on a packet, and returns when the transport has it.
+func (r *receiver) take(now units.Time, f *frames.Frame) units.Time {
+	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
+	queue, known := r.lookUp(parsed, f)
+	done := r.transport.Serve(parsed, r.translation.HeldUntil, stage.StallTranslation, r.Config.TransportCycles)
+	if r.units != nil {
+		*queue = max(*queue, known)
+		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
+	}
+	return max(done, known) + r.Config.PipelineLatency
+}

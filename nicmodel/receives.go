@@ -6,27 +6,17 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ReceivesConfig describes how the elements of receive queues come to the NIC.
-//
-// The host writes receives to a ring in its memory, and how many there have been to a
-// doorbell record beside it, as mlx5's driver does: no store goes to the NIC, which
-// reads the record when it knows of no more receives. It fetches them ahead of the
-// messages, and a packet that needs one which is not there waits for it, with the
-// requests of its queue pair behind it.
-type ReceivesConfig struct {
-	// Prefetch is how many receives of a queue the NIC holds or has asked for, at most:
-	// up to 4096. With 0 all are at hand without being fetched.
-	Prefetch int `yaml:"prefetch"`
-	// Batch is how many receives one read fetches, at most: 1 to prefetch.
-	Batch int `yaml:"batch"`
-}
-
-type recvWQE struct{ sgl []SGE }
+type recvWQE struct{ sgl []memory.SGE }
 
 // SRQ is a shared receive queue, or the receive queue of one queue pair.
 type SRQ struct {
@@ -58,7 +48,7 @@ type SRQ struct {
 type postedRecv struct {
 	id     uint64
 	length uint32
-	sgl    []SGE
+	sgl    []memory.SGE
 }
 
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
@@ -71,32 +61,32 @@ func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1
 // receives fetches the elements of receive queues to the NIC, and keeps packets that
 // need an element still on its way.
 type receives struct {
-	*chip
-	regions   *memory
+	*chip.Chip
+	regions   *memory.Regions
 	transport *transport
 
 	queues []*SRQ // whose receives are fetched
 	free   []uint32
 	waited units.Time // by packets for theirs, summed over them
-	parked gauge
+	parked stage.Gauge
 }
 
 // CreateSRQ returns a receive queue for several queue pairs.
 func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) { return n.receives.create(depth, sges) }
 
 func (r *receives) create(depth, sges int) (*SRQ, error) {
-	if sges < 1 || sges > r.cfg.MaxSGE {
-		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, r.cfg.MaxSGE)
+	if sges < 1 || sges > r.Config.MaxSGE {
+		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, r.Config.MaxSGE)
 	}
 	q, err := rc.NewRecvQueue(depth)
 	if err != nil {
 		return nil, err
 	}
 	s := &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}
-	if r.cfg.Receives.Prefetch > 0 {
+	if r.Config.Receives.Prefetch > 0 {
 		s.fetched = true
 		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
-		s.addr = r.regions.reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
+		s.addr = r.regions.Reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
 		if k := len(r.free); k > 0 {
 			s.num = r.free[k-1]
 			s.resets = (r.queues[s.num].resets + 1) & 0x7f
@@ -142,7 +132,7 @@ func (s *SRQ) ranLow() bool {
 
 // PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no
 // room.
-func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
+func (s *SRQ) PostRecv(id uint64, sgl []memory.SGE) error {
 	if len(sgl) > s.sges {
 		return fmt.Errorf("%d pieces in a receive of a queue made for %d", len(sgl), s.sges)
 	}
@@ -218,7 +208,7 @@ func (s *SRQ) handOver(to uint32) {
 // flushes them. Packets that wait for one are dropped.
 func (r *receives) surrender(now units.Time, q *qp) {
 	s := q.recv
-	if !s.fetched || s.arrived == s.posted && q.parked.head == 0 {
+	if !s.fetched || s.arrived == s.posted && q.parked.Head == 0 {
 		return
 	}
 	r.dropParked(now, q)
@@ -232,7 +222,7 @@ func (r *receives) surrender(now units.Time, q *qp) {
 // few are known.
 func (r *receives) prefetch(now units.Time, s *SRQ) {
 	r.fetch(now, s)
-	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.cfg.Receives.Prefetch {
+	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.Config.Receives.Prefetch {
 		r.readRecord(now, s)
 	}
 }
@@ -240,7 +230,7 @@ func (r *receives) prefetch(now units.Time, s *SRQ) {
 // fetch reads receives that the NIC knows of, by whole batches where there are
 // enough.
 func (r *receives) fetch(now units.Time, s *SRQ) {
-	c := &r.cfg.Receives
+	c := &r.Config.Receives
 	for s.known != s.fetchIssued {
 		at := s.fetchIssued & uint32(len(s.ring)-1)
 		k := min(c.Batch, int(s.known-s.fetchIssued), len(s.ring)-int(at))
@@ -249,8 +239,8 @@ func (r *receives) fetch(now units.Time, s *SRQ) {
 		}
 		stride := recvWQEBytes(s.sges)
 		s.fetchIssued += uint32(k)
-		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
-		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
+		s.fetchedAt = max(s.fetchedAt, r.Link.Read(now, s.addr+uint64(int(at)*stride), k*stride, pcie.ForRecvWQE))
+		r.Schedule(s.fetchedAt, chip.EvReceives, chip.Receives{Queue: s.num, Count: k, Resets: s.resets}.Pack())
 	}
 }
 
@@ -260,38 +250,38 @@ func (r *receives) readRecord(now units.Time, s *SRQ) {
 		return
 	}
 	s.readingRecord = true
-	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
+	there := r.Link.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, pcie.ForRecvDoorbell)
 	// Half way the request is at the host's memory.
-	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
+	r.Schedule(now+(there-now)/2, chip.EvRecordRequested, chip.Receives{Queue: s.num, Count: 0, Resets: s.resets}.Pack())
 	s.recordAt = there
 }
 
 // recordRequested handles the request for the doorbell record as it is at the host's memory.
-func (r *receives) recordRequested(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) recordRequested(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
 	s.look()
 	s.recorded = s.posted
-	r.schedule(s.recordAt, evRecordArrived, e.pack())
+	r.Schedule(s.recordAt, chip.EvRecordArrived, e.Pack())
 }
 
 // arrived handles receives that a read has fetched.
-func (r *receives) arrived(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) arrived(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
-	s.handOver(s.arrived + uint32(e.count))
+	s.handOver(s.arrived + uint32(e.Count))
 	r.unpark(now, s, false)
 }
 
 // recordArrived handles the doorbell record. If there is nothing new, those that wait go
 // on and find no receive.
-func (r *receives) recordArrived(now units.Time, e receivesEvent) {
-	s := r.queues[e.queue]
-	if s.resets != e.resets {
+func (r *receives) recordArrived(now units.Time, e chip.Receives) {
+	s := r.queues[e.Queue]
+	if s.resets != e.Resets {
 		return
 	}
 	s.readingRecord, s.known = false, s.recorded
@@ -305,22 +295,22 @@ func (r *receives) recordArrived(now units.Time, e receivesEvent) {
 const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
 	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
 
-func needsRecv(f *frame) bool { return 1<<f.desc.Header.Opcode.Operation()&takesRecv != 0 }
+func needsRecv(f *frames.Frame) bool { return 1<<f.Desc.Header.Opcode.Operation()&takesRecv != 0 }
 
 // park keeps a request's packet back if it needs a receive that is not on the NIC,
 // or follows a packet that is kept back.
-func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
+func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frames.Frame) bool {
 	s := q.recv
-	if q.parked.head == 0 {
+	if q.parked.Head == 0 {
 		if !needsRecv(f) || s.queue.Len() > 0 || q.rc.State() == ib.Err {
 			return false
 		}
 		s.waiting = append(s.waiting, q)
 		r.ensure(now, s)
 	}
-	f.ready = now
-	q.parked.push(r.frames, h)
-	r.parked.add(now, 1)
+	f.Ready = now
+	q.parked.Push(r.Frames, h)
+	r.parked.Add(now, 1)
 	return true
 }
 
@@ -339,18 +329,18 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 	for len(s.waiting) > 0 && (all || s.queue.Len() > 0) {
 		q := s.waiting[0]
 		s.waiting = s.waiting[:copy(s.waiting, s.waiting[1:])]
-		for first := true; q.parked.head != 0; first = false {
-			h := q.parked.head
-			f := r.frames.at(h)
+		for first := true; q.parked.Head != 0; first = false {
+			h := q.parked.Head
+			f := r.Frames.At(h)
 			if !first && !all && needsRecv(f) {
 				s.waiting = append(s.waiting, q)
 				break
 			}
-			q.parked.pop(r.frames)
-			r.parked.add(now, -1)
-			r.waited += now - f.ready
-			if r.spans.report != nil {
-				r.spans.packet(f, AtRecvFetch, f.ready, now, r.net.Packet(h).Src)
+			q.parked.Pop(r.Frames)
+			r.parked.Add(now, -1)
+			r.waited += now - f.Ready
+			if r.Spans.Report != nil {
+				r.Spans.Packet(f, chip.AtRecvFetch, f.Ready, now, r.Net.Packet(h).Src)
 			}
 			r.transport.handle(now, q, h)
 		}
@@ -362,12 +352,20 @@ func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 
 // dropParked drops the packets of a queue pair that wait for a receive.
 func (r *receives) dropParked(now units.Time, q *qp) {
-	if q.parked.head == 0 {
+	if q.parked.Head == 0 {
 		return
 	}
-	for q.parked.head != 0 {
-		r.transport.drop(now, q.parked.pop(r.frames))
-		r.parked.add(now, -1)
+	for q.parked.Head != 0 {
+		r.transport.drop(now, q.parked.Pop(r.Frames))
+		r.parked.Add(now, -1)
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })
+}
+
+// waitsUntil reports how long packets have waited for their receives.
+func (r *receives) waitsUntil(units.Time) []stage.Wait {
+	if r.Config.Receives.Prefetch == 0 {
+		return nil
+	}
+	return []stage.Wait{{Where: "receives", For: "a receive over PCIe", Total: r.waited}}
 }

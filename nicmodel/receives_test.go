@@ -7,6 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -20,16 +23,16 @@ func TestRecvWQEBytes(t *testing.T) {
 }
 
 // withReceives is a preset that fetches receives so.
-func withReceives(t testing.TB, prefetch, batch int) Config {
+func withReceives(t testing.TB, prefetch, batch int) config.Config {
 	c := preset(t, "cx6dx")
-	c.Receives = ReceivesConfig{Prefetch: prefetch, Batch: batch}
+	c.Receives = config.Receives{Prefetch: prefetch, Batch: batch}
 	return c
 }
 
 // fetchedRecvs is the bytes of receives that have crossed PCIe.
 func fetchedRecvs(n *NIC) int {
-	c := n.PCIe().Traffic(Downstream, CplD, ForRecvWQE)
-	return int(c.Bytes) - int(c.Packets)*n.cfg.PCIe.Headers.completion()
+	c := n.PCIe().Traffic(pcie.Downstream, pcie.CplD, pcie.ForRecvWQE)
+	return int(c.Bytes) - int(c.Packets)*n.chip.Config.PCIe.Headers.Completion()
 }
 
 // What a message waits for depends on where its receive is: with the NIC, in host memory
@@ -54,7 +57,7 @@ func TestMessagesWaitForReceives(t *testing.T) {
 		y := b.datagrams(1, 16, nil)
 		r := y.region(t, make([]byte, 100))
 		recv := func() {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []SGE{{r.Addr, 100, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(1, []memory.SGE{{Addr: r.Addr, Length: 100, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,7 +67,7 @@ func TestMessagesWaitForReceives(t *testing.T) {
 		for range c.before {
 			recv()
 		}
-		looks := -int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvDoorbell).Packets)
+		looks := -int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvDoorbell).Packets)
 		if err := y.nic.ReadyToReceive(y.qpn, Peer{}, Congestion{}, rc.Config{MTU: 4096}); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +88,8 @@ func TestMessagesWaitForReceives(t *testing.T) {
 				waited = w.Total
 			}
 		}
-		looks += int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvDoorbell).Packets)
-		reads := int(y.nic.PCIe().Traffic(Upstream, MemRd, ForRecvWQE).Packets)
+		looks += int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvDoorbell).Packets)
+		reads := int(y.nic.PCIe().Traffic(pcie.Upstream, pcie.MemRd, pcie.ForRecvWQE).Packets)
 		if waited < c.least || waited > c.most || looks != c.looks || reads != c.reads {
 			t.Errorf("%s: waited %v, want %v to %v; %d looks at the record, want %d; %d reads, want %d", name, waited, c.least, c.most, looks, c.looks, reads, c.reads)
 		}
@@ -109,14 +112,14 @@ func TestReceivesOfAFailedQueuePair(t *testing.T) {
 		}
 		r := y.region(t, make([]byte, 100))
 		for i := range 20 {
-			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []SGE{{r.Addr, 100, r.Key}}); err != nil {
+			if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []memory.SGE{{Addr: r.Addr, Length: 100, Key: r.Key}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 6 { // of which four find a receive
 			b.post(x, datagramTo(y, nil))
 		}
-		waits := func() int { return y.nic.receives.parked.n }
+		waits := func() int { return y.nic.receives.parked.N }
 		for waits() == 0 && b.e.Now() < 10*units.Microsecond {
 			b.e.RunUntil(b.e.Now() + 10*units.Nanosecond)
 		}
@@ -202,7 +205,7 @@ func TestFetchedReceivesAreUsedInOrder(t *testing.T) {
 		for got < pairs*messages && b.e.Now() < 2*units.Second {
 			for q := range queues {
 				if rng.IntN(3) == 0 && posted[q] < uint64(pairs*messages/queues) {
-					if ys[q].nic.RecvQueue(ys[q].qpn).PostRecv(posted[q], []SGE{{r.Addr, 4096, r.Key}}) == nil {
+					if ys[q].nic.RecvQueue(ys[q].qpn).PostRecv(posted[q], []memory.SGE{{Addr: r.Addr, Length: 4096, Key: r.Key}}) == nil {
 						posted[q]++
 					}
 				}
@@ -239,8 +242,8 @@ func TestFetchedReceivesAreUsedInOrder(t *testing.T) {
 		if cfg.Receives.Prefetch == 0 {
 			want = 0
 		}
-		if bytes := fetchedRecvs(b.nics[0]); bytes != want || b.nics[0].receives.parked.n != 0 {
-			rt.Fatalf("%d bytes of receives crossed PCIe, want %d; %d packets wait", bytes, want, b.nics[0].receives.parked.n)
+		if bytes := fetchedRecvs(b.nics[0]); bytes != want || b.nics[0].receives.parked.N != 0 {
+			rt.Fatalf("%d bytes of receives crossed PCIe, want %d; %d packets wait", bytes, want, b.nics[0].receives.parked.N)
 		}
 	})
 }

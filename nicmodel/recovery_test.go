@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
@@ -31,7 +33,7 @@ func (w *rough) Carry(units.Time, int, int) (f fault.Fate) {
 
 // mixed has two hosts write to and read from each other, 40 requests of some lengths each
 // way, and returns their completions in order. Data are checked.
-func mixed(t testing.TB, fail func(string, ...any), cfg Config, seed uint64, wire *rough) (all [2][]CQE, counters [2]rc.Counters) {
+func mixed(t testing.TB, fail func(string, ...any), cfg config.Config, seed uint64, wire *rough) (all [2][]CQE, counters [2]rc.Counters) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	if wire != nil {
 		for _, n := range b.nics {
@@ -43,7 +45,7 @@ func mixed(t testing.TB, fail func(string, ...any), cfg Config, seed uint64, wir
 	ends := [2]end{x, y}
 	const requests, most = 40, 30_000
 	var mine, theirs, read [2][]byte // each host's memory: the source of all, the target of the other's WRITEs, that of its READs
-	var from, to, into [2]Region
+	var from, to, into [2]memory.Region
 	for i, e := range ends {
 		mine[i], theirs[i], read[i] = pattern(requests*most, byte(i+1)), make([]byte, requests*most), make([]byte, requests*most)
 		from[i], to[i], into[i] = e.region(t, mine[i]), e.region(t, theirs[i]), e.region(t, read[i])
@@ -65,7 +67,7 @@ func mixed(t testing.TB, fail func(string, ...any), cfg Config, seed uint64, wir
 			if s.read {
 				wr.Request.Op, local, remote = ib.WRRDMARead, into[i], from[1-i]
 			}
-			wr.SGL = []SGE{{Addr: local.Addr + uint64(s.off), Length: uint32(s.n), Key: local.Key}}
+			wr.SGL = []memory.SGE{{Addr: local.Addr + uint64(s.off), Length: uint32(s.n), Key: local.Key}}
 			wr.Request.RemoteAddr, wr.Request.RKey = remote.Addr+uint64(s.off), remote.Key
 			b.post(e, wr)
 		}
@@ -101,9 +103,9 @@ func mixed(t testing.TB, fail func(string, ...any), cfg Config, seed uint64, wir
 	return all, counters
 }
 
-func selective(t testing.TB, reorder int) Config {
+func selective(t testing.TB, reorder int) config.Config {
 	cfg := preset(t, "cx6dx")
-	cfg.Transport = TransportConfig{Loss: SelectiveRepeat, Reorder: reorder, RTOHigh: 100 * units.Microsecond, RTOLow: 50 * units.Microsecond}
+	cfg.Transport = config.Transport{Loss: config.SelectiveRepeat, Reorder: reorder, RTOHigh: 100 * units.Microsecond, RTOLow: 50 * units.Microsecond}
 	return cfg
 }
 
@@ -126,7 +128,7 @@ func TestSelectiveRepeatWithoutLoss(t *testing.T) {
 	for seed := range uint64(5) {
 		want, _ := mixed(t, t.Fatalf, preset(t, "cx6dx"), seed, nil)
 		cfg := preset(t, "cx6dx")
-		cfg.Transport.Loss = SelectiveRepeat
+		cfg.Transport.Loss = config.SelectiveRepeat
 		got, counters := mixed(t, t.Fatalf, cfg, seed, nil)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("seed %d: completions %v\nwith go-back-N %v", seed, got, want)
@@ -142,7 +144,7 @@ func TestSelectiveRepeatWithoutLoss(t *testing.T) {
 // TestSelectiveRepeatSendsLess: over one and the same wire far fewer packets go again.
 func TestSelectiveRepeatSendsLess(t *testing.T) {
 	var again [2]uint64
-	for i, cfg := range []Config{preset(t, "cx6dx"), selective(t, 0)} {
+	for i, cfg := range []config.Config{preset(t, "cx6dx"), selective(t, 0)} {
 		for seed := range uint64(20) {
 			_, counters := mixed(t, t.Fatalf, cfg, seed, &rough{rng: rand.New(rand.NewPCG(seed, 5)), drop: 0.005})
 			again[i] += counters[0].RetransmittedPackets + counters[1].RetransmittedPackets
@@ -155,8 +157,8 @@ func TestSelectiveRepeatSendsLess(t *testing.T) {
 }
 
 func TestTransportIsChecked(t *testing.T) {
-	for _, c := range []TransportConfig{
-		{Loss: 2}, {Loss: SelectiveRepeat, Reorder: 32}, {Loss: SelectiveRepeat, Reorder: 100}, {Reorder: 64}, {RTOLow: units.Millisecond},
+	for _, c := range []config.Transport{
+		{Loss: 2}, {Loss: config.SelectiveRepeat, Reorder: 32}, {Loss: config.SelectiveRepeat, Reorder: 100}, {Reorder: 64}, {RTOLow: units.Millisecond},
 		{RTOHigh: 1}, {RTOHigh: 100 * units.Second},
 	} {
 		cfg := preset(t, "cx6dx")
@@ -165,7 +167,7 @@ func TestTransportIsChecked(t *testing.T) {
 			t.Errorf("%+v: expected an error", c)
 		}
 	}
-	var r LossRecovery
+	var r config.LossRecovery
 	if err := r.UnmarshalText([]byte("irn")); err == nil {
 		t.Error("irn: expected an error")
 	}

@@ -3,6 +3,8 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -12,13 +14,13 @@ import (
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
-// what (held.go). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
+// what (hold). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
 // before the wire (StallTxBuffer), for a processing unit (StallUnits), and while a packet that it chose needs an
 // entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {
-	*chip
-	stage
-	pairs      *queuePairs
+	*chip.Chip
+	stage.Stage
+	pairs      *pairs
 	transport  *transport
 	packetiser *packetiser
 	mac        *mac
@@ -28,13 +30,13 @@ type scheduler struct {
 	arbiter   *arbiter         // between rings, or nil
 	rates     rateTable
 	holds     [numHolds]units.Time // what queue pairs were held for, summed over them
-	wakeAt    units.Time           // of the pending evSchedule, or Never
-	limiterAt units.Time           // of the pending evLimiter, or Never
+	wakeAt    units.Time           // of the pending EvSchedule, or Never
+	limiterAt units.Time           // of the pending EvLimiter, or Never
 	unitsFrom units.Time           // since when requests have waited for a unit, or Never
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 	missFrom  units.Time           // since when one has waited for a packet that waits for an entry, or Never
 	missUntil units.Time           // until when that packet's read can't begin
-	missFor   Stall
+	missFor   stage.Stall
 }
 
 // add lets a queue pair send, at its current rate.
@@ -92,7 +94,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	}
 	if q.txUntil > now {
 		s.noteHold(now, q, holdUnit)
-		return // evUnit comes
+		return // EvUnit comes
 	}
 	if q.pull != nil {
 		s.takeSteering(now, q)
@@ -107,7 +109,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	}
 	if q.limit.entry != 0 && !s.withinLimit(now, q, units.Bytes(bytes)) {
 		s.noteHold(now, q, holdPace)
-		return // evLimit comes
+		return // EvLimit comes
 	}
 	q.ring.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 	if s.arbiter != nil && s.arbiter.rates[q.function].due > now {
@@ -156,7 +158,7 @@ func (s *scheduler) choose(now units.Time) {
 func (s *scheduler) limiterDue(due units.Time) {
 	if due < s.limiterAt {
 		s.limiterAt = due
-		s.schedule(due, evLimiter, 0)
+		s.Schedule(due, chip.EvLimiter, 0)
 	}
 }
 
@@ -171,7 +173,7 @@ func (s *scheduler) nextDue() units.Time {
 // freeFrom returns from when on the scheduler can choose, now or later: it is free
 // itself, and so is a processing unit if a queue pair is due.
 func (s *scheduler) freeFrom(now units.Time) units.Time {
-	if free := s.freeAt(); free > now {
+	if free := s.FreeAt(); free > now {
 		return free
 	}
 	if s.missUntil > now {
@@ -190,32 +192,11 @@ func (s *scheduler) freeFrom(now units.Time) units.Time {
 	return free
 }
 
-// issue has the next packet of a queue pair's requests built, if there still is one.
-func (s *scheduler) issue(now units.Time, q *qp) {
-	q.rc.BoundInflight(q.next.Control().Window)
-	out := q.rc.Inflight()
-	var d rc.Descriptor
-	if !q.rc.NextRequest(now, &d) {
-		return
-	}
-	q.path = q.Path(out, d.Header.AckReq)
-	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
-	if q.limit.entry != 0 {
-		q.limit.charge(now, s.cfg.Limiter.Tick, bytes)
-	}
-	if !d.Retransmit {
-		q.next.sent += bytes
-		q.next.Sent(now, bytes)
-	}
-	s.packetiser.build(now, q, &d, false)
-	s.transport.armTimer(now, q)
-}
-
 // chosen accounts for the choice of a packet, and returns when it is made.
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
 	s.fullFrom, s.unitsFrom, s.missFrom = units.Never, units.Never, units.Never
-	return s.serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+	return s.Serve(min(since, now), now, why, s.Config.SchedulerCycles)
 }
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is
@@ -223,7 +204,7 @@ func (s *scheduler) chosen(now units.Time) units.Time {
 func (s *scheduler) occupyUnit(t units.Time, q *qp) units.Time {
 	q.txUntil = max(q.txUntil, q.contextAt)
 	done := s.units.send(t, &q.txUntil)
-	s.schedule(q.txUntil, evUnit, uint64(q.num))
+	s.Schedule(q.txUntil, chip.EvUnit, uint64(q.num))
 	return done
 }
 
@@ -236,7 +217,7 @@ func (s *scheduler) unitDone(now units.Time, q *qp) {
 }
 
 // hold keeps the scheduler until an entry's read can begin.
-func (s *scheduler) hold(until units.Time, why Stall) {
+func (s *scheduler) hold(until units.Time, why stage.Stall) {
 	if until > s.missUntil {
 		s.missUntil, s.missFor = until, why
 	}
@@ -244,20 +225,20 @@ func (s *scheduler) hold(until units.Time, why Stall) {
 
 // waits returns since when a due queue pair has waited, or Never, and for
 // what.
-func (s *scheduler) waits() (since units.Time, why Stall) {
+func (s *scheduler) waits() (since units.Time, why stage.Stall) {
 	if s.missFrom < min(s.unitsFrom, s.fullFrom) {
 		return s.missFrom, s.missFor
 	}
 	if s.unitsFrom < s.fullFrom {
-		return s.unitsFrom, StallUnits
+		return s.unitsFrom, stage.StallUnits
 	}
-	return s.fullFrom, StallTxBuffer
+	return s.fullFrom, stage.StallTxBuffer
 }
 
 func (s *scheduler) wake(at units.Time) {
 	if at < s.wakeAt {
 		s.wakeAt = at
-		s.schedule(at, evSchedule, 0)
+		s.Schedule(at, chip.EvSchedule, 0)
 	}
 }
 
@@ -282,4 +263,78 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 		return nil
 	}
 	return q.ring.limiter.SetWeight(q.flow, w)
+}
+
+// hold is why a queue pair with a packet to send is not before the scheduler.
+type hold uint8
+
+const (
+	holdNone     hold = iota
+	holdPace          // its packet is not due by the rate
+	holdWindow        // the window has no room, or its way changes when all is acknowledged
+	holdFunction      // its function has sent what its rate allows
+	holdUnit          // the packet before is in a processing unit
+	numHolds
+)
+
+var holdNames = [numHolds]string{"", "the pace", "the window", "the rate of its function", "the packet before in its unit"}
+
+// noteHold notes why a queue pair is held from now on.
+func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
+	if q.hold == why {
+		return
+	}
+	s.holds[q.hold] += s.heldFor(now, q)
+	q.hold, q.holdFrom = why, now
+}
+
+// heldFor returns how long a queue pair has been held for what holds it now.
+func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
+	if q.hold == holdPace && q.hasFlow && q.limit.wake == 0 {
+		// Behind that it waits for the scheduler, as others do.
+		now = min(now, q.ring.limiter.Due(q.flow))
+	}
+	return max(now-q.holdFrom, 0)
+}
+
+// holdSums is how long queue pairs were held back until now, by what.
+func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
+	sums := s.holds
+	for _, q := range s.pairs.all {
+		if q != nil {
+			sums[q.hold] += s.heldFor(now, q)
+		}
+	}
+	return sums
+}
+
+// holdWaits are the waits of queue pairs before the scheduler.
+func (s *scheduler) holdWaits(now units.Time) []stage.Wait {
+	sums := s.holdSums(now)
+	var all []stage.Wait
+	for why := holdPace; why < numHolds; why++ {
+		if (why != holdUnit || s.units != nil) && (why != holdFunction || s.arbiter != nil) {
+			all = append(all, stage.Wait{Where: "queue pairs", For: holdNames[why], Total: sums[why]})
+		}
+	}
+	return all
+}
+
+// next returns the next packet of a queue pair's requests in d, if there still is one, and counts it.
+func (s *scheduler) next(now units.Time, q *qp, d *rc.Descriptor) bool {
+	q.rc.BoundInflight(q.next.Control().Window)
+	out := q.rc.Inflight()
+	if !q.rc.NextRequest(now, d) {
+		return false
+	}
+	q.path = q.Path(out, d.Header.AckReq)
+	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
+	if q.limit.entry != 0 {
+		q.limit.charge(now, s.Config.Limiter.Tick, bytes)
+	}
+	if !d.Retransmit {
+		q.next.sent += bytes
+		q.next.Sent(now, bytes)
+	}
+	return true
 }

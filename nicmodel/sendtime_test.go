@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -11,7 +13,7 @@ import (
 
 // scheduled posts so many Writes of 64 bytes, each with a time, all at once, and returns how much later than its time the
 // first bit of each left.
-func scheduled(t *testing.T, cfg Config, beside bool) (late []units.Time) {
+func scheduled(t *testing.T, cfg config.Config, beside bool) (late []units.Time) {
 	t.Helper()
 	b := newBed(t, 3, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -21,7 +23,7 @@ func scheduled(t *testing.T, cfg Config, beside bool) (late []units.Time) {
 	}
 	const begin, period, n = 20 * units.Microsecond, 1_337_011, 60 // ps, no multiple of a tick
 	b.nics[0].mac.capture = func(now units.Time, h fabric.Handle) {
-		if f := b.nics[0].frames.at(h); f.srcQPN == x.qpn {
+		if f := b.nics[0].chip.Frames.At(h); f.SrcQPN == x.qpn {
 			late = append(late, now-(begin+units.Time(len(late))*period))
 		}
 	}
@@ -30,7 +32,7 @@ func scheduled(t *testing.T, cfg Config, beside bool) (late []units.Time) {
 		if err := x.nic.WaitUntil(x.qpn, begin+units.Time(i)*period); err != nil {
 			t.Fatal(err)
 		}
-		if err := x.nic.PostSend(x.qpn, &WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 64, lr.Key}}}); err != nil {
+		if err := x.nic.PostSend(x.qpn, &WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 64, Key: lr.Key}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +84,7 @@ func TestSendTimesKeepTheOrder(t *testing.T) {
 	rr, lr := y.region(t, make([]byte, 64)), x.region(t, make([]byte, 64))
 	b.e.RunUntil(100 * units.Microsecond)
 	write := func(id uint64) {
-		b.post(x, WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, 64, lr.Key}}})
+		b.post(x, WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr, Length: 64, Key: lr.Key}}})
 	}
 	wait := func(at units.Time) {
 		if err := x.nic.WaitUntil(x.qpn, at); err != nil {

@@ -2,40 +2,44 @@ package nicmodel
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // drawState makes the memory on the chip as small as can be, or takes its limit off.
-func drawState(r *rapid.T) StateConfig {
+func drawState(r *rapid.T) config.State {
 	ways := rapid.IntRange(1, 4).Draw(r, "ways")
-	return StateConfig{
-		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * cacheLine), Ways: ways,
-		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * cacheLine),
+	return config.State{
+		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * pcie.CacheLine), Ways: ways,
+		Elements: units.Bytes(rapid.SampledFrom([]int{0, 1, 4}).Draw(r, "sets of elements") * ways * pcie.CacheLine),
 		Fetches:  rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
 	}
 }
 
 // cacheUse returns how a cache was used.
-func cacheUse(n *NIC, name string) CacheUse {
+func cacheUse(n *NIC, name string) stage.CacheUse {
 	for _, u := range n.Caches() {
 		if u.Cache == name {
 			return u
 		}
 	}
-	return CacheUse{}
+	return stage.CacheUse{}
 }
 
 // perRequest returns the bytes, both ways, that a host's requests took on PCIe each.
-func perRequest(n *NIC, why Purpose) float64 {
-	return float64(n.pcie.bytes(Upstream, why)+n.pcie.bytes(Downstream, why)) / float64(n.Stats().Requests)
+func perRequest(n *NIC, why pcie.Purpose) float64 {
+	return float64(n.chip.Link.Crossed(pcie.Upstream)[why.String()]+n.chip.Link.Crossed(pcie.Downstream)[why.String()]) / float64(n.Stats().Requests)
 }
 
 // Small writes over more and more queue pairs: as long as their contexts fit, the rate
@@ -46,14 +50,14 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	const room, bytes, stop = 64, 256, 200 * units.Microsecond
 	run := func(pairs int) (rate, traffic float64, b *bed) {
 		cfg := preset(t, "cx6dx")
-		cfg.State = StateConfig{Bytes: 160 * units.KiB, Ways: 8, Fetches: 4, Context: bytes}
+		cfg.State = config.State{Bytes: 160 * units.KiB, Ways: 8, Fetches: 4, Context: bytes}
 		b = newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMAWrite, size: 8, inline: true, window: 2, batch: 1, spread: 1}, stop)
 		}
 		b.e.RunUntil(stop)
 		n := b.nics[0]
-		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, ForContext), b
+		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, pcie.ForContext), b
 	}
 	fits, none, _ := run(room)
 	over, some, b := run(16 * room)
@@ -69,24 +73,25 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	}
 	n := b.nics[0]
 	misses := uint64(0)
-	for _, u := range n.state.uses {
-		misses += u.misses
+	for _, u := range n.Caches() {
+		misses += u.Misses
 	}
 	// As many are read at a time as may be, from the first doorbells on; those that packets
 	// before the wire wait for are counted, and are read later. Most are contexts.
-	if got, want := float64(misses)/slices.Max(n.state.fetches.until).Seconds(), 4/n.pcie.alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
+	last := n.state.Fetchable(0)
+	if got, want := float64(misses)/last.Seconds(), 4/n.chip.Link.Alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
 		t.Errorf("%.2f M entries read a second, want %.2f", got/1e6, want/1e6)
 	}
 	// Lines of contexts that are read change, so that they are written back.
-	header := n.cfg.PCIe.Headers
-	reads, writes := n.pcie.Traffic(Downstream, CplD, ForContext), n.pcie.Traffic(Upstream, MemWr, ForContext)
-	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.request())
+	header := n.chip.Config.PCIe.Headers
+	reads, writes := n.chip.Link.Traffic(pcie.Downstream, pcie.CplD, pcie.ForContext), n.chip.Link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext)
+	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.Completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.Request())
 	if back > read+160*units.KiB || back < read-160*units.KiB {
 		t.Errorf("%d bytes written back, %d read", back, read)
 	}
 	stalled := int64(0)
 	for _, a := range n.Accounts(b.e.Now()) {
-		stalled += a.Stalled[StallContext]
+		stalled += a.Stalled[stage.StallContext]
 	}
 	if stalled == 0 {
 		t.Error("no stage was stalled by contexts")
@@ -95,13 +100,13 @@ func TestContextsThatDoNotFit(t *testing.T) {
 
 // scatter writes 64 bytes at a time to pages here and there, of regions in turns, until an
 // instant, and returns the rate in M/s.
-func (b *bed) scatter(regions []Region, x end, from Region, pages, page uint64, window int, stop units.Time) float64 {
+func (b *bed) scatter(regions []memory.Region, x end, from memory.Region, pages, page uint64, window int, stop units.Time) float64 {
 	b.t.Helper()
 	i := uint64(0)
 	post := func() {
 		to := regions[i%uint64(len(regions))]
 		at := to.Addr + i*2654435761>>13%pages*page // in any page
-		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: at, RKey: to.Key}, SGL: []SGE{{from.Addr, 64, from.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 64, RemoteAddr: at, RKey: to.Key}, SGL: []memory.SGE{{Addr: from.Addr, Length: 64, Key: from.Key}}})
 		i++
 	}
 	done := make([]CQE, 64)
@@ -125,10 +130,10 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 	const lines, keys = 128, 128
 	run := func(regions int, pages uint64, flags ib.AccessFlags) (rate float64, traffic units.Bytes) {
 		cfg := preset(t, "cx6dx")
-		cfg.State = StateConfig{Bytes: 24 * units.KiB, Ways: 8, Fetches: 2, Context: 256}
+		cfg.State = config.State{Bytes: 24 * units.KiB, Ways: 8, Fetches: 2, Context: 256}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-		var all []Region
+		var all []memory.Region
 		for range regions {
 			r, err := y.nic.RegMR(y.pd, nil, pages*4096, ib.AccessLocalWrite|ib.AccessRemoteWrite|flags)
 			if err != nil {
@@ -137,7 +142,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 			all = append(all, r)
 		}
 		rate = b.scatter(all, x, x.region(t, make([]byte, 64)), pages, 4096, 64, 200*units.Microsecond)
-		return rate, y.nic.pcie.bytes(Downstream, ForTranslation)
+		return rate, y.nic.chip.Link.Crossed(pcie.Downstream)[pcie.ForTranslation.String()]
 	}
 	fits, none := run(1, 8*lines, 0)
 	over, some := run(1, 64*lines, 0)
@@ -159,7 +164,7 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 
 // traffic is a run of all operations on real memory over several connections, of which
 // each has its own part of it.
-func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories [][]byte, seen int, failed bool) {
+func mixedTraffic(t *testing.T, cfg config.Config, pairs []int64, ops int) (memories [][]byte, seen int, failed bool) {
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	const size = 20000
 	var ends []end
@@ -177,21 +182,21 @@ func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories []
 		for i := range ops {
 			at, to := draw(size/2), draw(size/2)&^7
 			n := uint32(1 + draw(5000))
-			wr := WR{Request: rc.Request{ID: uint64(i), Signaled: true, Length: n, RemoteAddr: rr.Addr + to, RKey: rr.Key}, SGL: []SGE{{lr.Addr + at, n, lr.Key}}}
+			wr := WR{Request: rc.Request{ID: uint64(i), Signaled: true, Length: n, RemoteAddr: rr.Addr + to, RKey: rr.Key}, SGL: []memory.SGE{{Addr: lr.Addr + at, Length: n, Key: lr.Key}}}
 			switch draw(4) {
 			case 0:
 				wr.Request.Op = ib.WRRDMAWrite
 			case 1:
 				wr.Request.Op = ib.WRRDMARead
-				wr.SGL = []SGE{{br.Addr + at, n, br.Key}}
+				wr.SGL = []memory.SGE{{Addr: br.Addr + at, Length: n, Key: br.Key}}
 			case 2:
 				wr.Request.Op, wr.Request.RemoteAddr, wr.Request.RKey = ib.WRSend, 0, 0
-				if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []SGE{{rr.Addr + to, n, rr.Key}}); err != nil {
+				if err := y.nic.RecvQueue(y.qpn).PostRecv(uint64(i), []memory.SGE{{Addr: rr.Addr + to, Length: n, Key: rr.Key}}); err != nil {
 					t.Fatal(err)
 				}
 			case 3:
 				wr.Request.Op, wr.Request.Length, wr.Request.Swap = ib.WRAtomicFetchAndAdd, 8, draw(1000)
-				wr.SGL = []SGE{{br.Addr + at, 8, br.Key}}
+				wr.SGL = []memory.SGE{{Addr: br.Addr + at, Length: 8, Key: br.Key}}
 			}
 			wr.Request.Fence = true // what a READ brings may be sent again
 			b.post(x, wr)
@@ -214,7 +219,7 @@ func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories []
 // overtakes another of its queue pair.
 func TestCachesChangeNoBytes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		cfg := preset(t, rapid.SampledFrom(config.Presets()).Draw(r, "preset"))
 		cfg.State.Bytes = 0
 		pairs := rapid.SliceOfN(rapid.Int64Range(1, 1<<40), 1, 5).Draw(r, "pairs")
 		ops := rapid.IntRange(1, 30).Draw(r, "ops")
@@ -234,7 +239,7 @@ func TestCachesChangeNoBytes(t *testing.T) {
 
 func TestMissesDoNotAllocate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.State = StateConfig{Bytes: 1024, Ways: 4, Fetches: 2, Context: 256}
+	cfg.State = config.State{Bytes: 1024, Ways: 4, Fetches: 2, Context: 256}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	for range 4 {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -248,116 +253,6 @@ func TestMissesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// By hand, in a memory of two ways and one set: the oldest goes, and dirty lines are written back.
-func TestLineCacheByHand(t *testing.T) {
-	l := newLineCache(2, 2)
-	for i, x := range []struct {
-		at        uint64
-		dirty     bool
-		hit       bool
-		displaced uint64
-	}{
-		{at: 64, dirty: true}, {at: 128}, {at: 64, hit: true}, {at: 192}, // 128 goes, which is clean
-		{at: 128, displaced: 64}, {at: 192, hit: true}, {at: 64}, {at: 128}, // 64 was read anew, and is clean
-	} {
-		slot, hit, displaced := l.touch(x.at, x.dirty)
-		if hit != x.hit || displaced != x.displaced || slot.at&^dirtyLine != x.at || l.find(x.at) != slot {
-			t.Fatalf("%d: line %d: hit %v, displaced %d; want %+v", i, x.at, hit, displaced, x)
-		}
-	}
-	l.remove(128)
-	if l.find(128) != nil || l.find(64) == nil {
-		t.Error("not the line that was removed is gone")
-	}
-}
-
-// Reads of one entry merge, as many are under way as may be, and what is displaced is read again.
-func TestStateNeedByHand(t *testing.T) {
-	cfg := preset(t, "cx5")
-	cfg.State = StateConfig{Bytes: 4 * cacheLine, Ways: 4, Fetches: 1, Context: 256}
-	n := newBed(t, 2, 100*units.Gbps, cfg, nil).nics[0]
-	s := n.state
-	const other = contextTable + 256
-	s.write(contextTable, 256)
-	if s.full() {
-		t.Fatal("one context does not fit")
-	}
-	s.write(other, 256)
-	if !s.full() {
-		t.Fatal("two contexts fit")
-	}
-	if ready, _ := s.need(0, entryContext, contextTable, contextTable, 256); ready != 0 {
-		t.Errorf("the first context is there at %v", ready)
-	}
-	one := n.pcie.alone(256)
-	first, free := s.need(0, entryContext, other, other, 256)
-	if first != one || free != 0 {
-		t.Errorf("the second is there at %v, its read begins at %v, want %v and 0", first, free, one)
-	}
-	if got := n.pcie.Traffic(Upstream, MemWr, ForContext).Packets; got != 4 {
-		t.Errorf("%d lines written back, want the first context's 4", got)
-	}
-	if again, _ := s.need(one/2, entryContext, other, other, 256); again != first {
-		t.Errorf("while it is being read, it is there at %v, want %v", again, first)
-	}
-	// One at a time: the next one waits for that read.
-	ready, free := s.need(one/2, entryKey, keyTable+keyBytes, keyTable+keyBytes, keyBytes)
-	if want := first + n.pcie.alone(keyBytes); free != first || ready != want {
-		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
-	}
-	// It took the place of the context's oldest line, and each of the lines that is read for it takes the next one's.
-	before := n.pcie.bytes(Downstream, ForContext)
-	s.need(ready, entryContext, other, other, 256)
-	if got, want := n.pcie.bytes(Downstream, ForContext)-before, before; got != want {
-		t.Errorf("%d bytes read, want %d as for all of it", got, want)
-	}
-	if u := s.uses[entryContext]; u.hits != 2 || u.misses != 2 || s.uses[entryKey].misses != 1 {
-		t.Errorf("%+v", s.uses)
-	}
-}
-
-// A cache of sets is lists, one a set, of which each has its newest lines.
-func TestLineCacheAgainstLists(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		ways := rapid.IntRange(1, 8).Draw(r, "ways")
-		l := newLineCache(ways*rapid.IntRange(1, 5).Draw(r, "sets"), ways)
-		lists := map[*line][]uint64{} // by set, the newest first
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			at := uint64(rapid.IntRange(1, 40).Draw(r, "line")) * cacheLine
-			set := &l.set(at)[0]
-			had := slices.Index(lists[set], at)
-			if had >= 0 {
-				lists[set] = slices.Delete(lists[set], had, had+1)
-			}
-			if rapid.IntRange(0, 4).Draw(r, "remove") == 0 {
-				l.remove(at)
-				continue
-			}
-			if _, hit, _ := l.touch(at, false); hit != (had >= 0) {
-				r.Fatalf("line %d hit: %v", at, hit)
-			}
-			lists[set] = slices.Insert(lists[set], 0, at)
-			lists[set] = lists[set][:min(len(lists[set]), ways)]
-		}
-		held := 0
-		for _, list := range lists {
-			for _, at := range list {
-				if held++; l.find(at) == nil {
-					r.Fatalf("line %d is not there", at)
-				}
-			}
-		}
-		for _, x := range l.all {
-			if x.at != 0 {
-				held--
-			}
-		}
-		if held != 0 {
-			r.Fatalf("%d lines fewer than in the lists", held)
-		}
-	})
-}
-
 // READs over more and more queue pairs: contexts and what is kept for the answers stop fitting, and
 // the rate falls, if only the responder has too little room as well.
 func TestReadsDeclineWithQueuePairs(t *testing.T) {
@@ -366,9 +261,9 @@ func TestReadsDeclineWithQueuePairs(t *testing.T) {
 		cfg := preset(t, "connectib")
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for i, n := range b.nics {
-			n.cfg.State.Bytes = 0
+			n.chip.Config.State.Bytes = 0
 			if i == small {
-				n.cfg.State.Bytes = 64 * units.KiB
+				n.chip.Config.State.Bytes = 64 * units.KiB
 			}
 		}
 		for range pairs {
@@ -388,14 +283,14 @@ func TestReadsDeclineWithQueuePairs(t *testing.T) {
 
 func TestCacheConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
-	for name, change := range map[string]func(*Config){
-		"state.bytes": func(c *Config) { c.State.Bytes = 32 }, "state.context": func(c *Config) { c.State.Context = 0 },
-		"state.elements": func(c *Config) { c.State.Elements = 32 }, "state.fetches": func(c *Config) { c.State.Fetches = -1 }, "state.ways": func(c *Config) { c.State.Ways = 0 },
-		"translation.page_size": func(c *Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *Config) { c.Translation.HugePageSize = 64 },
+	for name, change := range map[string]func(*config.Config){
+		"state.bytes": func(c *config.Config) { c.State.Bytes = 32 }, "state.context": func(c *config.Config) { c.State.Context = 0 },
+		"state.elements": func(c *config.Config) { c.State.Elements = 32 }, "state.fetches": func(c *config.Config) { c.State.Fetches = -1 }, "state.ways": func(c *config.Config) { c.State.Ways = 0 },
+		"translation.page_size": func(c *config.Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *config.Config) { c.Translation.HugePageSize = 64 },
 	} {
 		c := preset(t, "cx5")
 		change(&c)
-		if _, err := New(b.e, b.net, NewFrames(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := New(b.e, b.net, frames.New(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

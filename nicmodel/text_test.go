@@ -8,43 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-func TestClockText(t *testing.T) {
-	for text, want := range map[string]Clock{"500MHz": 500_000_000, "156.25 MHz": 156_250_000, "1ghz": 1_000_000_000, "3Hz": 3} {
-		if got, err := parseClock(text); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "500", "MHz", "-1MHz", "1Mbps", "1e30GHz"} {
-		if got, err := parseClock(text); err == nil {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		f := Clock(rapid.Int64Min(0).Draw(t, "f"))
-		var back Clock
-		text, _ := f.MarshalText()
-		if err := back.UnmarshalText(text); err != nil || back != f {
-			t.Fatalf("%d is written %s and read %d, %v", f, text, back, err)
-		}
-	})
-}
 
 // Rates of lanes after line coding, as the specification's tables have them.
 func TestParseLink(t *testing.T) {
 	for text, want := range map[string]units.Rate{
 		"gen1x1": 2 * units.Gbps, "gen2x4": 16 * units.Gbps, "gen3x8": 63_015_384_615, "gen4x16": 252_061_538_461, "gen5x16": 504_123_076_923, "gen6x16": 944 * units.Gbps,
 	} {
-		if got, err := ParseLink(text); err != nil || got != want {
+		if got, err := pcie.ParseLink(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "gen", "gen3", "3x8", "gen0x8", "gen7x8", "gen3x3", "gen3x-8", "genx8", "gen3x8x2"} {
-		if got, err := ParseLink(text); err == nil {
+		if got, err := pcie.ParseLink(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -53,16 +32,16 @@ func TestParseLink(t *testing.T) {
 // Presets are in bounds. A parameter of any size that is not is refused by the name
 // that it has in scenarios, before anything overflows.
 func TestBounds(t *testing.T) {
-	for _, name := range Presets() {
+	for _, name := range config.Presets() {
 		c := preset(t, name)
 		if err := c.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	base := preset(t, "connectib")
-	base.PCIe.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096}
-	base.PCIe.HostCache = HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
-	base.Compression = CompressionConfig{MaxNum: 8, Timeout: units.Microsecond}
+	base.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 64, PageSize: 4096}
+	base.PCIe.HostCache = pcie.HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
+	base.Compression = config.Compression{MaxNum: 8, Timeout: units.Microsecond}
 	tried := 0
 	var walk func(path string, index []int, typ reflect.Type)
 	walk = func(path string, index []int, typ reflect.Type) {
@@ -83,13 +62,13 @@ func TestBounds(t *testing.T) {
 				spoil(reflect.ValueOf(&c).Elem().FieldByIndex(at))
 				tried++
 				err := c.Validate()
-				if bad := (*FieldError)(nil); !errors.As(err, &bad) || bad.Key != name {
+				if bad := (*config.FieldError)(nil); !errors.As(err, &bad) || bad.Key != name {
 					t.Errorf("%s: error %v", name, err)
 				}
 			}
 		}
 	}
-	walk("", nil, reflect.TypeFor[Config]())
+	walk("", nil, reflect.TypeFor[config.Config]())
 	// Each of several is named.
 	c := base
 	c.PCIe.Tags, c.PCIe.PostedCredits, c.MaxSGE = 1, -1, 0

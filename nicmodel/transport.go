@@ -2,6 +2,9 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -11,8 +14,8 @@ import (
 // packet means. transport carries that out: it places data, starts atomics, completes
 // receives and requests, sends answers and arms timers.
 type transport struct {
-	*chip
-	pairs       *queuePairs
+	*chip.Chip
+	pairs       *pairs
 	receives    *receives
 	receiver    *receiver
 	dma         *dma
@@ -23,10 +26,10 @@ type transport struct {
 	packetiser  *packetiser
 	mac         *mac
 	offload     *offload
-	async       *asyncEvents
+	async       *async
 
-	requests gauge // that are not over
-	active   gauge // queue pairs that have some
+	requests stage.Gauge // that are not over
+	active   stage.Gauge // queue pairs that have some
 
 	packets, noQP, badQKey uint64
 	payload                units.Bytes
@@ -35,26 +38,26 @@ type transport struct {
 // receive takes a packet through the transport.
 func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.packets++
-	t.receiver.queued.add(now, -1)
-	f := t.frames.at(h)
-	q := t.pairs.find(f.dstQPN)
+	t.receiver.queued.Add(now, -1)
+	f := t.Frames.At(h)
+	q := t.pairs.find(f.DstQPN)
 	switch {
-	case q == nil || q.rc == nil || q.to == nil && (int(t.net.Packet(h).Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
+	case q == nil || q.rc == nil || q.to == nil && (int(t.Net.Packet(h).Src) != q.peer.Host || f.SrcQPN != q.peer.QPN):
 		t.noQP++
 		t.drop(now, h)
 		return
-	case q.to != nil && f.qkey != q.qkey:
+	case q.to != nil && f.QKey != q.qkey:
 		t.badQKey++
 		t.drop(now, h)
 		return
 	}
-	if f.desc.Header.Opcode == ib.CNP {
+	if f.Desc.Header.Opcode == ib.CNP {
 		t.drop(now, h)
 		t.cnpArrived(now, q)
 		return
 	}
 	if q.recv.fetched {
-		if !isResponse(f.desc.Header.Opcode) && t.receives.park(now, q, h, f) {
+		if !frames.IsResponse(f.Desc.Header.Opcode) && t.receives.park(now, q, h, f) {
 			return
 		}
 	} else if q.recv.refill != nil && q.recv.queue.Len() == 0 && needsRecv(f) && q.rc.State() != ib.Err {
@@ -63,114 +66,29 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 	t.handle(now, q, h)
 }
 
-// handle takes a packet of a queue pair through the transport.
-func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
-	f := t.frames.at(h)
-	t.payload += units.Bytes(f.desc.Payload)
-	from := arrival{f, units.Bytes(f.wire.Size), t.net.Packet(h).Src}
-	had := q.recv.queue.Len()
-	t.receiver.buffer.take(now)
-	var eff rc.Effects
-	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
-	switch f.desc.Header.Opcode {
-	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(t.lane, h, f)
-	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(t.lane, h, &f.wire)
-	default:
-		notify := marked(f)
-		kept := q.noteEcho(t.chip, h, f)
-		t.carryOut(now, q, &eff, from)
-		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
-			t.receives.prefetch(now, q.recv)
-			if q.recv.limit > 0 && q.recv.ranLow() {
-				t.async.raise(now, AsyncEvent{Type: ib.EventSRQLimit, QPN: q.num})
-			}
-		}
-		t.receiver.buffer.leave(now, int(from.size))
-		if !kept {
-			t.release(h)
-		}
-		if notify {
-			t.notify(now, q)
-		}
-		return
-	}
-	t.carryOut(now, q, &eff, from)
-	t.receiver.buffer.leave(now, int(from.size))
-	t.release(h)
-}
-
 // drop frees a packet of which nothing is left to do.
 func (t *transport) drop(now units.Time, h fabric.Handle) {
 	t.receiver.buffer.take(now)
-	t.receiver.buffer.leave(now, int(t.frames.at(h).wire.Size))
-	t.release(h)
+	t.receiver.buffer.leave(now, int(t.Frames.At(h).Wire.Size))
+	t.Release(h)
 }
 
 // arrival is a packet that the transport handles; the zero value is none.
 type arrival struct {
-	*frame
+	*frames.Frame
 	size units.Bytes // on the wire
 	src  int32       // the host that sent it
 }
 
-// carryOut performs the effects that the transport returned. from is the packet that
-// caused them, if any. Calls to the transport on the way write its answers to eff
-// again.
-func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
-	if eff.Do&rc.DoCheck != 0 {
-		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
-	}
-	t.offload.account(now, q, eff, from.frame)
-	do, recv, events := eff.Do, eff.Recv, eff.Events
-	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
-		// The transport's answer to that replaces its earlier one.
-		do |= eff.Do
-		events |= eff.Events
-		if eff.Do&rc.DoRecv != 0 {
-			recv = eff.Recv
-		} else if recv.Status == ib.WCSuccess {
-			recv.Status = ib.WCLocProtErr
-		}
-	}
-	if do&rc.DoAtomic != 0 {
-		switch answered, ok := t.atomics.start(now, q, eff); {
-		case answered:
-			do |= rc.DoRespond
-		case !ok:
-			do |= eff.Do
-			events |= eff.Events
-		}
-	}
-	if do&rc.DoRecv != 0 {
-		t.completeReceive(now, q, &recv, from.frame)
-	}
-	if events != 0 {
-		t.async.raiseAll(now, q.num, events)
-	}
-	if do&rc.DoComplete != 0 {
-		t.reap(now, q)
-	}
-	if do&rc.DoRespond != 0 {
-		t.packetiser.respond(now, q)
-	}
-	t.armTimer(now, q)
-	// An acknowledgement may have opened the window even where the transport
-	// had nothing to wait for.
-	t.scheduler.file(now, q)
-	t.scheduler.choose(now)
-}
-
 // completeReceive completes a receive; f is the packet that did, or nil for a flush.
-func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
+func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frames.Frame) {
 	q.recv.free(r.Slot)
 	e := CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
 	}
 	if q.to != nil && f != nil {
-		e.SrcQPN, e.HasGRH = f.srcQPN, t.hasGRH()
+		e.SrcQPN, e.HasGRH = f.SrcQPN, t.HasGRH()
 	}
 	t.completions.complete(now, now, q.cfg.RecvCQ, e)
 }
@@ -226,7 +144,7 @@ func (t *transport) failSend(now units.Time, q *qp, slot uint32, status ib.WCSta
 func (t *transport) armTimer(now units.Time, q *qp) {
 	if at := q.rc.Deadline(); at < q.timerAt {
 		q.timerAt = max(at, now)
-		t.schedule(q.timerAt, evTimer, uint64(q.num))
+		t.Schedule(q.timerAt, chip.EvTimer, uint64(q.num))
 	}
 }
 
@@ -242,5 +160,64 @@ func (t *transport) expire(now units.Time, q *qp) {
 	}
 	if q.rc != nil {
 		t.armTimer(now, q)
+	}
+}
+
+// count counts for NIC.Stats.
+func (t *transport) count(s *Stats) {
+	s.RxPackets, s.RxPayload, s.NoQP, s.BadQKey = t.packets, t.payload, t.noQP, t.badQKey
+}
+
+// countRequests counts requests that the transport of a queue pair is given, or that are over
+// if there are fewer. It is called before the queue pair's own counts change.
+func (t *transport) countRequests(now units.Time, q *qp, change int) {
+	before := int(q.handed - q.reaped)
+	t.requests.Add(now, change)
+	switch after := before + change; {
+	case before == 0 && after > 0:
+		t.active.Add(now, 1)
+	case before > 0 && after == 0:
+		t.active.Add(now, -1)
+	}
+}
+
+// deliver places data, starts atomic operations and completes the receive, as eff says. It returns what else is to be done: what
+// the transport says of memory that may not be reached is added to what it said before.
+func (t *transport) deliver(now units.Time, q *qp, eff *rc.Effects, from arrival) (do rc.Do, events rc.EventSet) {
+	do, events = eff.Do, eff.Events
+	recv := eff.Recv
+	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
+		// The transport's answer to that replaces its earlier one.
+		do |= eff.Do
+		events |= eff.Events
+		if eff.Do&rc.DoRecv != 0 {
+			recv = eff.Recv
+		} else if recv.Status == ib.WCSuccess {
+			recv.Status = ib.WCLocProtErr
+		}
+	}
+	if do&rc.DoAtomic != 0 {
+		switch answered, ok := t.atomics.start(now, q, eff); {
+		case answered:
+			do |= rc.DoRespond
+		case !ok:
+			do |= eff.Do
+			events |= eff.Events
+		}
+	}
+	if do&rc.DoRecv != 0 {
+		t.completeReceive(now, q, &recv, from.Frame)
+	}
+	return do, events
+}
+
+// tookReceive fetches more receives after a request's packet that took one.
+func (t *transport) tookReceive(now units.Time, q *qp) {
+	if !q.recv.fetched || q.rc.State() == ib.Err {
+		return
+	}
+	t.receives.prefetch(now, q.recv)
+	if q.recv.limit > 0 && q.recv.ranLow() {
+		t.async.raise(now, AsyncEvent{Type: ib.EventSRQLimit, QPN: q.num})
 	}
 }

@@ -2,34 +2,10 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// UnitsConfig describes processing units that work side by side, each on one packet
-// at a time: of requests that the scheduler has chosen, and of what is received. A machine's
-// own requests and what it answers share them. The packets of one queue pair in one direction
-// are worked on one after the other, since each goes by the state that the one before has left:
-// many queue pairs keep all units busy, one of them no more than one each way (Kalia et al.,
-// ATC 2016, sections 2.1 and 3, figure 11b).
-type UnitsConfig struct {
-	// Units is how many there are; 0 is none, where packets take no time in them.
-	Units int `yaml:"units"`
-	// Request is how long a packet of a request occupies a unit of the NIC that sends it, and one of the
-	// NIC that receives it, in cycles of the core clock, from 1. What the latter answers is made with it.
-	Request int64 `yaml:"request"`
-	// Answer is what an acknowledgement, an atomic's answer or a packet of a Read's response takes where it
-	// arrives, in cycles of the core clock, from 1.
-	Answer int64 `yaml:"answer"`
-}
-
-// cycles returns what a received packet takes.
-func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
-	switch o := op.Operation(); {
-	case o >= ib.SendLastInv.Operation(), o <= ib.ReadRequest.Operation(), o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
-		return c.Request
-	}
-	return c.Answer
-}
 
 // processingUnits are the units of a NIC. What they have done is accounted for as
 // that of one stage with so many times the cycles.
@@ -39,17 +15,17 @@ func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
 // of all units. Then the packets that were received before it keep their time, and those that are
 // received after it make room for it.
 type processingUnits struct {
-	cfg    UnitsConfig
-	clock  Clock
-	taken  inflight   // until when each is
-	turn   units.Time // from when on a request may begin though none is free
+	cfg    config.Units
+	clock  stage.Clock
+	taken  stage.Inflight // until when each is
+	turn   units.Time     // from when on a request may begin though none is free
 	busy   int64
 	served uint64
 	waits  unitWaits
-	watch  func(begin, end units.Time, why Stall)
+	watch  func(begin, end units.Time, why stage.Stall)
 }
 
-func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
+func (u *processingUnits) SetWatch(f func(begin, end units.Time, why stage.Stall)) { u.watch = f }
 
 // unitWaits is how long packets waited before the units, summed over them.
 type unitWaits struct {
@@ -58,16 +34,16 @@ type unitWaits struct {
 }
 
 // newUnits returns nil for none.
-func newUnits(c UnitsConfig, clock Clock) *processingUnits {
+func newUnits(c config.Units, clock stage.Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
-	return &processingUnits{cfg: c, clock: clock, taken: newInflight(c.Units)}
+	return &processingUnits{cfg: c, clock: clock, taken: stage.NewInflight(c.Units)}
 }
 
 // free returns when a unit can take a request to send.
 func (u *processingUnits) free(t units.Time) units.Time {
-	return min(u.taken.free(t), max(t, u.turn))
+	return min(u.taken.Free(t), max(t, u.turn))
 }
 
 // send works on a packet of a request of a queue pair that is ready at t, and returns when it
@@ -81,20 +57,20 @@ func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
 
 // receive is send for a received packet; queue is of those that the queue pair receives.
 func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
-	begin := u.taken.free(t)
+	begin := u.taken.Free(t)
 	u.waits.Units += begin - t
-	return u.work(t, begin, u.cfg.cycles(op), queue)
+	return u.work(t, begin, u.cfg.Cycles(op), queue)
 }
 
 // work has a unit work from begin on.
 func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.Time) units.Time {
 	end := u.clock.Begin(u.clock.CycleAfter(begin) + cycles)
-	from := u.clock.CycleAfter(max(begin, u.taken.free(t)))
-	u.taken.hold(u.clock.Begin(from + cycles))
+	from := u.clock.CycleAfter(max(begin, u.taken.Free(t)))
+	u.taken.Hold(u.clock.Begin(from + cycles))
 	u.busy += cycles
 	u.served++
 	if u.watch != nil {
-		u.watch(u.clock.Begin(from), u.clock.Begin(from+cycles), StallNone)
+		u.watch(u.clock.Begin(from), u.clock.Begin(from+cycles), stage.StallNone)
 	}
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
 		u.waits.Queue += q - end
@@ -104,11 +80,12 @@ func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.T
 	return end
 }
 
-// account reports where the cycles of all units until now went.
-func (u *processingUnits) account(now units.Time) Account {
-	elapsed := int64(0)
-	for _, until := range u.taken.until {
-		elapsed += u.clock.CycleAfter(max(now, until))
-	}
-	return Account{Stage: "units", Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
+// Account reports where the cycles of all units until now went.
+func (u *processingUnits) Account(now units.Time) stage.Account {
+	return u.taken.Account(now, "units", u.clock, u.served, u.busy)
+}
+
+// waitsUntil reports how long packets have waited for units.
+func (u *processingUnits) waitsUntil(units.Time) []stage.Wait {
+	return []stage.Wait{{Where: "units", For: "a unit", Total: u.waits.Units, Taken: true}, {Where: "units", For: "the packet before of the queue pair", Total: u.waits.Queue}}
 }

@@ -6,34 +6,38 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 func TestCyclesByOpcode(t *testing.T) {
-	c := UnitsConfig{Request: 1, Answer: 2}
+	c := config.Units{Request: 1, Answer: 2}
 	for op, want := range map[ib.Opcode]int64{
 		ib.SendFirst: 1, ib.SendOnlyImm: 1, ib.SendLastInv: 1, ib.SendOnlyInv: 1, ib.WriteFirst: 1, ib.WriteOnlyImm: 1, ib.ReadRequest: 1,
 		ib.CompareSwap: 1, ib.FetchAdd: 1, ib.ReadResponseFirst: 2, ib.ReadResponseOnly: 2, ib.Acknowledge: 2, ib.AtomicAcknowledge: 2,
 	} {
-		if got := c.cycles(op); got != want {
+		if got := c.Cycles(op); got != want {
 			t.Errorf("%v: %d cycles, want %d", op, got, want)
 		}
 	}
 }
 
-func testUnits() UnitsConfig {
-	return UnitsConfig{Units: 4, Request: 100, Answer: 50}
+func testUnits() config.Units {
+	return config.Units{Units: 4, Request: 100, Answer: 50}
 }
 
 // writeRate returns how many WRITEs of 8 bytes so many queue pairs do in a
 // microsecond, each keeping several outstanding, and checks the accounts.
-func writeRate(t *testing.T, cfg Config, pairs int) float64 {
+func writeRate(t *testing.T, cfg config.Config, pairs int) float64 {
 	t.Helper()
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var ends []end
-	var regions []Region
+	var regions []memory.Region
 	for range pairs {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		ends, regions = append(ends, x), append(regions, y.region(t, make([]byte, 64)))
@@ -101,13 +105,13 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 	var stalled int64
 	for _, a := range b.nics[0].Accounts(b.e.Now()) {
 		if a.Stage == "scheduler" {
-			stalled = a.Stalled[StallUnits]
+			stalled = a.Stalled[stage.StallUnits]
 		}
 	}
 	if stalled < 50 || stalled > 100 {
 		t.Errorf("the scheduler stalled %d cycles for the one unit, which takes 100", stalled)
 	}
-	if a := b.nics[0].receiver.units.account(b.e.Now()); a.Busy != 2*100+2*50 {
+	if a := b.nics[0].receiver.units.Account(b.e.Now()); a.Busy != 2*100+2*50 {
 		t.Errorf("%+v, want two requests and two acknowledgements", a)
 	}
 }
@@ -115,7 +119,7 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 // Requests to send take turns with received packets, and all of it together takes what it takes.
 func TestUnitsTakeTurns(t *testing.T) {
 	const ns = units.Nanosecond
-	u := newUnits(UnitsConfig{Units: 2, Request: 100, Answer: 50}, 1_000_000_000)
+	u := newUnits(config.Units{Units: 2, Request: 100, Answer: 50}, 1_000_000_000)
 	pairs := make([]units.Time, 20)
 	for i := range 10 { // five rounds of both units
 		if got, want := u.receive(0, ib.WriteOnly, &pairs[i]), units.Time(i/2+1)*100*ns; got != want {
@@ -139,7 +143,7 @@ func TestUnitsTakeTurns(t *testing.T) {
 	if got := u.receive(0, ib.Acknowledge, &pairs[14]); got != 750*ns {
 		t.Errorf("a late packet is done at %v, want 750 ns", got)
 	}
-	if a := u.account(750 * ns); a.Busy != 1450 || a.Idle != 50 {
+	if a := u.Account(750 * ns); a.Busy != 1450 || a.Idle != 50 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -167,19 +171,19 @@ func TestAQueueDoesNotBlockUnits(t *testing.T) {
 func TestAtomicsLockByAddress(t *testing.T) {
 	rate := func(words, stride int) float64 {
 		cfg := preset(t, "cx6dx")
-		cfg.Atomics = AtomicsConfig{InFlight: 4, Locks: 64, Cycles: 2}
+		cfg.Atomics = config.Atomics{InFlight: 4, Locks: 64, Cycles: 2}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		const pairs, each = 8, 60
 		buf := make([]byte, 512)
 		var ends []end
-		var r Region
+		var r memory.Region
 		for p := range pairs {
 			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 			r = y.region(t, buf)
 			l := x.region(t, make([]byte, 8))
 			var wrs []WR
 			for range each {
-				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 			}
 			b.post(x, wrs...)
 			ends = append(ends, x)
@@ -214,7 +218,7 @@ func TestAtomicsLockByAddress(t *testing.T) {
 
 // Every preset has an atomics unit.
 func TestPresetsHaveAtomics(t *testing.T) {
-	for _, name := range Presets() {
+	for _, name := range config.Presets() {
 		if c := preset(t, name); c.Atomics.InFlight < 1 || c.Atomics.Locks != 4096 {
 			t.Errorf("%s: %+v", name, c.Atomics)
 		}
@@ -224,17 +228,17 @@ func TestPresetsHaveAtomics(t *testing.T) {
 // A key that goes while an atomic is under way fails it; a reset forgets it.
 func TestAtomicsUnderWay(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(y end, r Region)
+		change func(y end, r memory.Region)
 		want   ib.WCStatus
 	}{
-		"deregistered": {func(y end, r Region) { y.nic.DeregMR(r.Key) }, ib.WCRemAccessErr},
-		"reset":        {func(y end, _ Region) { y.nic.Reset(y.qpn) }, ib.WCRetryExcErr},
+		"deregistered": {func(y end, r memory.Region) { y.nic.DeregMR(r.Key) }, ib.WCRemAccessErr},
+		"reset":        {func(y end, _ memory.Region) { y.nic.Reset(y.qpn) }, ib.WCRetryExcErr},
 	} {
 		cfg := preset(t, "connectib")
 		b := newBed(t, 2, 50*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		r, l := y.region(t, make([]byte, 8)), x.region(t, make([]byte, 8))
-		b.post(x, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr, RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+		b.post(x, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr, RKey: r.Key, Swap: 1, Signaled: true}, SGL: []memory.SGE{{Addr: l.Addr, Length: 8, Key: l.Key}}})
 		for y.nic.atomics.pending == nil {
 			b.e.RunUntil(b.e.Now() + 10*units.Nanosecond)
 		}
@@ -256,7 +260,7 @@ func TestPacketBytes(t *testing.T) {
 		{fabric.InfiniBand, ib.WriteOnly, 64, 8 + 12 + 16 + 64 + 4 + 2}, {fabric.InfiniBand, ib.ReadResponseOnly, 61, 8 + 12 + 4 + 64 + 4 + 2},
 		{fabric.InfiniBand, ib.Acknowledge, 0, 8 + 12 + 4 + 4 + 2}, {fabric.Ethernet, ib.Acknowledge, 0, 66}, {fabric.Ethernet, ib.WriteMiddle, 1024, 50 + 12 + 1024},
 	} {
-		if got := packetBytes(c.framing, c.op, c.payload); got != c.want {
+		if got := frames.PacketBytes(c.framing, c.op, c.payload); got != c.want {
 			t.Errorf("%v, %v, %d: %d bytes, want %d", c.framing, c.op, c.payload, got, c.want)
 		}
 	}
@@ -288,10 +292,10 @@ func TestStagedPresetsRunWithoutAllocations(t *testing.T) {
 }
 
 func TestUnitConfigErrors(t *testing.T) {
-	for want, spoil := range map[string]func(*Config){
-		"units.units": func(c *Config) { c.Units.Units = -1 }, "units is 16": func(c *Config) { c.Units.Answer = 0 },
-		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
-		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 },
+	for want, spoil := range map[string]func(*config.Config){
+		"units.units": func(c *config.Config) { c.Units.Units = -1 }, "units is 16": func(c *config.Config) { c.Units.Answer = 0 },
+		"in_flight": func(c *config.Config) { c.Atomics.InFlight = -1 }, "locks": func(c *config.Config) { c.Atomics.Locks = 3 },
+		"atomics.cycles": func(c *config.Config) { c.Atomics.Cycles = -1 },
 	} {
 		c := preset(t, "connectib")
 		spoil(&c)

@@ -7,6 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/memory"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -18,7 +21,7 @@ type upheaval struct {
 	pds   [2]uint32
 	cqs   [2][]uint32
 	srqs  [2]*SRQ
-	mrs   [2][]Region
+	mrs   [2][]memory.Region
 	pairs [][2]*turmoil
 }
 
@@ -140,7 +143,7 @@ func (u *upheaval) send(x, peer *turmoil) {
 		if op != ib.WRRDMARead && !op.IsAtomic() && size <= 64 && rapid.Bool().Draw(u.rt, "inline") {
 			wr.Inline = make([]byte, size)
 		} else if size > 0 {
-			wr.SGL = []SGE{{l.Addr, size, l.Key}}
+			wr.SGL = []memory.SGE{{Addr: l.Addr, Length: size, Key: l.Key}}
 		}
 		err := n.PostSend(x.num, &wr)
 		if errors.Is(err, rc.ErrFull) {
@@ -162,7 +165,7 @@ func (u *upheaval) receive(x *turmoil) {
 	n := u.nics[x.host]
 	for range rapid.IntRange(1, 8).Draw(u.rt, "receives") {
 		r := rapid.SampledFrom(u.mrs[x.host]).Draw(u.rt, "into")
-		sgl := []SGE{{r.Addr, rapid.SampledFrom([]uint32{10, 64, 6000}).Draw(u.rt, "room"), r.Key}}
+		sgl := []memory.SGE{{Addr: r.Addr, Length: rapid.SampledFrom([]uint32{10, 64, 6000}).Draw(u.rt, "room"), Key: r.Key}}
 		if x.shared {
 			_ = u.srqs[x.host].PostRecv(1<<32, sgl)
 			continue
@@ -230,7 +233,7 @@ func TestUpheaval(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom([]string{"cx6dx", "connectib", "timely10g"}).Draw(rt, "nic"))
 		pick := func(name string, v ...int) int { return rapid.SampledFrom(v).Draw(rt, name) }
-		cfg.Queues = QueuesConfig{pick("doorbells", 0, 1, 3), pick("acks", 0, 1, 3), pick("completions", 0, 1, 3)}
+		cfg.Queues = config.Queues{Doorbells: pick("doorbells", 0, 1, 3), Acks: pick("acks", 0, 1, 3), Completions: pick("completions", 0, 1, 3)}
 		cfg.WQEPrefetch, cfg.WQEFetch = pick("wqe_prefetch", 0, 1, 3), pick("wqe_fetch", 0, 1, 2)
 		cfg.Receives.Prefetch = pick("receives", 0, 1, 4, 16)
 		cfg.Receives.Batch = min(cfg.Receives.Prefetch, pick("batch", 1, 3))
@@ -239,9 +242,9 @@ func TestUpheaval(t *testing.T) {
 		}
 		cfg.State = drawState(rt)
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
-		cfg.Transport.Loss = rapid.SampledFrom([]LossRecovery{GoBackN, SelectiveRepeat}).Draw(rt, "loss")
+		cfg.Transport.Loss = rapid.SampledFrom([]config.LossRecovery{config.GoBackN, config.SelectiveRepeat}).Draw(rt, "loss")
 		if rapid.Bool().Draw(rt, "iommu") {
-			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
+			cfg.PCIe.IOMMU = pcie.IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
 			cfg.PCIe.Tags, cfg.PCIe.PostedCredits = 4, 4
 		}
 		b := newBed(t, 2, 100*units.Gbps, cfg, lossyFabric)
@@ -294,7 +297,7 @@ func TestUpheaval(t *testing.T) {
 				u.newMR(host)
 			case 6:
 				if !x.removed {
-					_ = n.ModifyRateLimit(now, x.num, RateLimit{
+					_ = n.ModifyRateLimit(now, x.num, config.RateLimit{
 						Rate:     units.Rate(rapid.SampledFrom([]int{0, 1, 100, 5000}).Draw(rt, "Mbps")) * units.Mbps,
 						MaxBurst: units.Bytes(rapid.SampledFrom([]int{0, 3000}).Draw(rt, "burst")),
 					})
@@ -350,8 +353,8 @@ func TestUpheaval(t *testing.T) {
 					rt.Fatalf("host %d: queue %q holds %d in the end", host, q.Queue, q.Now)
 				}
 			}
-			if l := &n.landings; l.from != l.to {
-				rt.Fatalf("host %d: %d landings are left", host, l.to-l.from)
+			if left := n.landings.UnderWay(); left != 0 {
+				rt.Fatalf("host %d: %d landings are left", host, left)
 			}
 			if n.scheduler.rates.used != 0 {
 				rt.Fatalf("host %d: %d rate limits are left", host, n.scheduler.rates.used)
@@ -360,19 +363,8 @@ func TestUpheaval(t *testing.T) {
 		if live := b.net.Live(); live != 0 {
 			rt.Fatalf("%d packets are never freed", live)
 		}
-		if f := b.nics[0].frames; len(f.idle) != len(f.buffers) {
-			// Those that the fabric dropped come back when their frame is used again.
-			held := 0
-			for _, block := range *f.blocks.Load() {
-				for i := range block {
-					if block[i].buffer != 0 {
-						held++
-					}
-				}
-			}
-			if len(f.idle)+held != len(f.buffers) {
-				rt.Fatalf("%d of %d payload buffers are lost", len(f.buffers)-len(f.idle)-held, len(f.buffers))
-			}
+		if all, free, held := b.nics[0].chip.Frames.Payloads(); free+held != all {
+			rt.Fatalf("%d of %d payload buffers are lost", all-free-held, all)
 		}
 	})
 }

@@ -123,7 +123,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 // inPreset reports whether a type is of parameters of NICs. They have no examples of
 // their own but the values of the default preset.
 func inPreset(t reflect.Type) bool {
-	return t.PkgPath() == reflect.TypeFor[nicmodel.Config]().PkgPath()
+	return strings.HasPrefix(t.PkgPath(), reflect.TypeFor[nicmodel.NIC]().PkgPath()) // it, or a package below it
 }
 
 // isLeaf reports whether a value is written as one word or list of words.

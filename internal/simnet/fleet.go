@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -42,7 +43,7 @@ func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
 	taken := make([]units.Time, 1+(nic.MTU+line-1)/line)
 	measure := func(lines int) (start units.Time, err error) {
 		// The port's rate has no part in it: this is before the wire.
-		start, taken[lines], err = preset.FirstPacket(min(lines*line, int(nic.MTU)), nic.MTU, n.Net.LineRate(0))
+		start, taken[lines], err = nicmodel.FirstPacket(&preset, min(lines*line, int(nic.MTU)), nic.MTU, n.Net.LineRate(0))
 		return start, err
 	}
 	if cfg.Start, err = measure(len(taken) - 1); err != nil {

@@ -98,7 +98,7 @@ func (g *generator) section(s *scenario.Section) error {
 
 // ofNIC reports whether a section is of a NIC preset's parameters.
 func ofNIC(s *scenario.Section) bool {
-	return s.Type.PkgPath() == reflect.TypeFor[nicmodel.Config]().PkgPath()
+	return strings.HasPrefix(s.Type.PkgPath(), reflect.TypeFor[nicmodel.NIC]().PkgPath()) // it, or a package below it
 }
 
 // aboutNIC makes the comment of a type of package nicmodel one for readers of the page.

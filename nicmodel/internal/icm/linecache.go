@@ -1,0 +1,92 @@
+package icm
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// lineCache is a set-associative cache of lines of 64 bytes, by their addresses in host memory,
+// which are above 0. A hash of the address chooses the set, and of a set the line that was used
+// longest ago goes: estimates, as the hardware's policy is not known. It allocates when it is made only.
+type lineCache struct {
+	ways int
+	sets uint64
+	all  []line // set after set; of each the newest first, what holds nothing last
+}
+
+type line struct {
+	at    uint64     // its address, and dirtyLine; 0 is none
+	ready units.Time // for the user of the cache: when it is on the chip; 0 at first
+}
+
+// dirtyLine in the address says that the line has to be written back.
+const dirtyLine = 1
+
+func newLineCache(count, ways int) *lineCache {
+	sets := max(count/ways, 1)
+	return &lineCache{ways: ways, sets: uint64(sets), all: make([]line, sets*ways)}
+}
+
+// set returns the lines that the one at an address can be in.
+func (l *lineCache) set(at uint64) []line {
+	i, _ := bits.Mul64(at/pcie.CacheLine*0x9e3779b97f4a7c15, l.sets)
+	first := int(i) * l.ways
+	return l.all[first : first+l.ways]
+}
+
+// touch makes a line the newest of its set and reports whether it was there. One that was not
+// takes the place of the oldest, whose address it returns if that is dirty, else 0.
+func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displaced uint64) {
+	set := l.set(at)
+	slot = &set[0]
+	if slot.at&^dirtyLine == at { // as mostly
+		if dirty {
+			slot.at |= dirtyLine
+		}
+		return slot, true, 0
+	}
+	k := 1
+	for k < len(set) && set[k].at&^dirtyLine != at {
+		k++
+	}
+	if hit = k < len(set); hit {
+		found := set[k]
+		copy(set[1:k+1], set[:k])
+		*slot = found
+	} else {
+		if last := set[len(set)-1].at; last&dirtyLine != 0 {
+			displaced = last &^ dirtyLine
+		}
+		copy(set[1:], set)
+		*slot = line{at: at}
+	}
+	if dirty {
+		slot.at |= dirtyLine
+	}
+	return slot, hit, displaced
+}
+
+// find returns the line of an address, nil if it is not there.
+func (l *lineCache) find(at uint64) *line {
+	set := l.set(at)
+	for k := range set {
+		if set[k].at&^dirtyLine == at {
+			return &set[k]
+		}
+	}
+	return nil
+}
+
+// remove forgets a line.
+func (l *lineCache) remove(at uint64) {
+	set := l.set(at)
+	for k := range set {
+		if set[k].at&^dirtyLine == at {
+			copy(set[k:], set[k+1:])
+			set[len(set)-1] = line{}
+			return
+		}
+	}
+}
