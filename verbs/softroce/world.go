@@ -42,6 +42,10 @@ type WorldConfig struct {
 	Latency units.Time // from the end of sending to arrival
 	MTU     ib.MTU     // the largest path MTU
 	Window  int        // packets that a connection may have under way; 0 for the default
+	// TrafficClass is that of address vectors without one, and Turnaround has requests ask
+	// how long the peer takes to answer.
+	TrafficClass uint8
+	Turnaround   bool
 	Seed    uint64     // of queue pair numbers, keys and addresses
 	Shape   Shape      // of what each device sends, before it reaches its link
 	Wire    fault.Wire // nil if nothing goes wrong
@@ -50,11 +54,13 @@ type WorldConfig struct {
 	// the ICRC, before anything happens to it; nil for nobody. id is its IPv4
 	// identification. It must not keep p.
 	Sent func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte)
+	// Expired is called as a device's alarm rings, before it does what is due; nil for nobody.
+	Expired func(now units.Time, host int)
 	// Delivered is called for each packet with a right ICRC before its device gets it, and
 	// Forge where Wire has a packet forged, with the packet and what fault.Fate.As says:
 	// what it answers is whether the packet itself is lost. It may Inject others. Both may be
 	// nil, and must not keep p.
-	Delivered func(now units.Time, from, to int, p []byte)
+	Delivered func(now units.Time, from, to int, trafficClass uint8, p []byte)
 	Forge     func(from, to int, as uint32, p []byte) (instead bool)
 }
 
@@ -106,12 +112,11 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 	}
 	w.rng = rand.NewChaCha8(seed)
 	for i := range n {
-		off := false
 		l := link{
 			name: fmt.Sprintf("h%d", i), ready: true, mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
-		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, turns: &off}
+		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, tclass: c.TrafficClass, turns: &c.Turnaround}
 		d, err := newDevice(fmt.Sprintf("soft:h%d", i), l, o, c.MTU, clock{world: w}, w.rng)
 		if err != nil {
 			return nil, err
@@ -299,6 +304,9 @@ func (w *World) Handle(ev des.Event) {
 		d := w.devices[ev.Arg&0xff]
 		if a := d.timer.(*worldAlarm); a.set && a.generation == ev.Arg>>8 {
 			a.set = false
+			if w.cfg.Expired != nil {
+				w.cfg.Expired(w.engine.Now(), a.host)
+			}
 			d.expire()
 		}
 		return
@@ -328,7 +336,7 @@ func (m *memoryWire) arrive(f *flight) {
 		return
 	}
 	if w := m.world; w.cfg.Delivered != nil {
-		w.cfg.Delivered(w.engine.Now(), int(f.src.Addr().As4()[3])-1, m.host, p.Data)
+		w.cfg.Delivered(w.engine.Now(), int(f.src.Addr().As4()[3])-1, m.host, f.trafficClass, p.Data)
 	}
 	d.deliver(m.one[:])
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
@@ -20,11 +21,22 @@ func (r *run) build() error {
 	c := softroce.DefaultWorld()
 	c.Seed, c.Wire = r.cfg.Seed, r
 	r.observer = newObserver(r)
-	c.Sent, c.Delivered, c.Forge = r.sent, r.observer.delivered, r.forge
-	// Half of the seeds have a window that matters.
-	if draw := rand.New(rand.NewPCG(c.Seed, 0x817d)); draw.IntN(2) == 0 {
-		c.Window = 1 + draw.IntN(32)
+	c.Sent, c.Forge, c.Expired = r.sent, r.forge, r.observer.rings
+	c.Delivered = func(now units.Time, from, to int, trafficClass uint8, p []byte) {
+		r.observer.arrives(now, from, to, trafficClass, p)
+		r.observer.delivered(now, from, to, p)
 	}
+	// Half of the seeds have a window that matters.
+	draw := rand.New(rand.NewPCG(c.Seed, 0x817d))
+	if draw.IntN(2) == 0 {
+		c.Window = 1 + draw.IntN(32)
+		r.observer.window = c.Window
+	}
+	if draw.IntN(2) == 0 {
+		c.TrafficClass = roce.ECNECT0
+	}
+	c.Turnaround = draw.IntN(2) == 0
+	r.observer.turnaround = c.Turnaround
 	w, err := softroce.NewWorld(r.engine, r.cfg.Processes, c)
 	if err != nil {
 		return err

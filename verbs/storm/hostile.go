@@ -28,7 +28,9 @@ func (r *run) sent(now units.Time, src, dst netip.AddrPort, trafficClass uint8, 
 	if r.cfg.Sent != nil {
 		r.cfg.Sent(now, src, dst, trafficClass, id, p)
 	}
-	r.observer.sent(now, int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1, p)
+	from, to := int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1
+	r.observer.sent(now, from, to, p)
+	r.observer.leaves(now, from, to, p)
 }
 
 // keep keeps a packet for later.

@@ -80,7 +80,10 @@ func (p *Process) live() (err error) {
 // incarnate runs the program once, and reports whether it has crashed.
 func (p *Process) incarnate() (crashed bool, err error) {
 	p.Rand = newRand(p.run.cfg.Seed, p.ID, p.Incarnation)
-	p.ward = &ward{Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults)}
+	p.ward = &ward{
+		Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults), host: p.ID, watch: p.run.observer,
+		qps: map[verbs.QP]verbs.QP{}, cqs: map[verbs.CQ]*wardCQ{}, srqs: map[verbs.SRQ]*wardSRQ{},
+	}
 	p.qps, p.byNum, p.cqs = map[verbs.QP]*guardQP{}, map[uint32]*guardQP{}, map[verbs.CQ]*guardCQ{}
 	p.dead, p.onCrash = false, nil
 	for len(p.inbox) > 0 && p.inbox[0].at < p.Now() {

@@ -17,6 +17,7 @@ type observer struct {
 	// misfits are packets on their way that do not fit what they stand for.
 	misfits map[string]bool
 	traffic []traffic // by host
+	twins
 }
 
 // traffic is what a host's device has sent and got.
@@ -63,7 +64,7 @@ type flow struct {
 type span struct{ first, end int32 }
 
 func newObserver(r *run) *observer {
-	return &observer{run: r, flows: map[flowKey]*flow{}, asks: map[flowKey]*flow{}, misfits: map[string]bool{}, traffic: make([]traffic, r.cfg.Processes)}
+	return &observer{run: r, flows: map[flowKey]*flow{}, asks: map[flowKey]*flow{}, misfits: map[string]bool{}, traffic: make([]traffic, r.cfg.Processes), twins: newTwins(r.cfg.Processes)}
 }
 
 // begin is called when an end's queue pair is connected.
@@ -349,6 +350,11 @@ func (o *observer) counted() {
 			continue
 		}
 		got, w := c.Counters(), o.traffic[host]
+		for name, want := range o.twinCounts(host) {
+			if got[name] != want {
+				o.run.failf("rule 14: process %d's device counts %d %s, and there were %d", host, got[name], name, want)
+			}
+		}
 		for name, want := range map[string]uint64{"sent_pkts": w.sentPackets, "sent_bytes": w.sentBytes, "rcvd_pkts": w.gotPackets, "rcvd_bytes": w.gotBytes} {
 			if got[name] != want {
 				o.run.failf("rule 8: process %d's device counts %d %s, and the wire %d", host, got[name], name, want)

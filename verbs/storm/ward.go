@@ -20,6 +20,11 @@ type ward struct {
 	verbs.Device
 	clock nicClock
 	made  []destroyer
+	host  int
+	watch *observer // nil over the NIC model
+	qps   map[verbs.QP]verbs.QP
+	cqs   map[verbs.CQ]*wardCQ
+	srqs  map[verbs.SRQ]*wardSRQ
 }
 
 // destroyer is an object that a process has made.
@@ -137,33 +142,74 @@ type wardPD struct {
 // RegMR implements verbs.PD.
 func (p *wardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	m, err := p.PD.RegMR(buf, access)
-	if err == nil {
-		p.w.made = append(p.w.made, m.Close)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	own := &wardMR{m, p.w}
+	p.w.made = append(p.w.made, own.Close)
+	if p.w.watch != nil {
+		p.w.watch.regions[p.w.host][m.RKey()] = &region{p, m.Addr(), uint64(m.Length()), access, buf}
+	}
+	return own, nil
+}
+
+type wardMR struct {
+	verbs.MR
+	w *ward
+}
+
+// Close implements verbs.MR.
+func (m *wardMR) Close() error {
+	if m.w.watch != nil {
+		m.w.watch.quiet(m.w.watch.run.engine.Now(), m.w.host)
+	}
+	err := m.MR.Close()
+	if err == nil && m.w.watch != nil {
+		delete(m.w.watch.regions[m.w.host], m.RKey())
+	}
+	return err
 }
 
 // CreateQP implements verbs.PD.
 func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	own := &wardQP{w: p.w, twin: &twin{host: p.w.host, service: a.Type, pd: p, send: a.SendCQ, recv: a.RecvCQ, sigAll: a.SigAll, depth: a.Cap.MaxSendWR, receives: &receives{}}}
 	for _, c := range []*verbs.CQ{&a.SendCQ, &a.RecvCQ} {
 		if own, ok := (*c).(*wardCQ); ok {
 			*c = own.CQ
 		}
 	}
-	q, err := p.PD.CreateQP(a)
-	if err == nil {
-		p.w.made = append(p.w.made, q.Close)
+	if s, ok := a.SRQ.(*wardSRQ); ok {
+		a.SRQ, own.twin.receives = s.SRQ, &s.receives
 	}
-	return q, err
+	q, err := p.PD.CreateQP(a)
+	if err != nil {
+		return nil, err
+	}
+	own.QP = q
+	soft, ok := q.(softQP)
+	if !ok || p.w.watch == nil {
+		p.w.made = append(p.w.made, q.Close)
+		return q, nil
+	}
+	own.twin.qpn = q.Num()
+	p.w.watch.add(own.twin)
+	full := &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
+	p.w.qps[q] = full
+	p.w.made = append(p.w.made, full.Close)
+	return full, nil
 }
 
 // CreateSRQ implements verbs.PD.
 func (p *wardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	s, err := p.PD.CreateSRQ(a)
-	if err == nil {
-		p.w.made = append(p.w.made, s.Close)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	own := &wardSRQ{SRQ: s, w: p.w}
+	own.receives.shared = own
+	p.w.srqs[s] = own
+	p.w.made = append(p.w.made, own.Close)
+	return own, nil
 }
 
 // CreateAH implements verbs.PD.
@@ -187,6 +233,7 @@ func (w *ward) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	}
 	w.made = append(w.made, c.Close)
 	own := &wardCQ{c, w}
+	w.cqs[c] = own
 	if ch != nil {
 		ch.cqs[c] = own
 	}
@@ -202,6 +249,9 @@ type wardCQ struct {
 // Poll implements verbs.CQ.
 func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 	n, err := c.CQ.Poll(wc)
+	if o := c.w.watch; o != nil {
+		o.polled(o.run.engine.Now(), c.w.host, c, wc[:n], n == len(wc) || err != nil)
+	}
 	for i := range wc[:n] {
 		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
 	}
