@@ -36,7 +36,7 @@ func (m *dma) invalidate(q *qp, key uint32) bool {
 	if r == nil {
 		return m.regions.unbind(q, key)
 	}
-	return r.pd == q.cfg.PD && m.translation.forget(key)
+	return r.pd == q.cfg.PD && m.translation.invalidate(key)
 }
 
 // gather checks and fetches the payload of a packet. inline says that the payload

@@ -32,6 +32,7 @@ type region struct {
 	page, table  uint64 // page size; where its translations lie
 	peer         bool   // it lies in the peer device
 	live         bool
+	held         bool // its key is invalid, and its own until it is deregistered
 }
 
 const (
@@ -92,18 +93,26 @@ func (m *memory) reserve(length uint64) uint64 {
 	return at
 }
 
-func (m *memory) deregister(key uint32) bool {
+// invalidate ends a region's key, which no other gets before the region is deregistered.
+func (m *memory) invalidate(key uint32) {
 	r := m.region(key)
-	if r == nil {
+	r.live, r.held = false, true
+}
+
+// deregister frees a region's key, and reports whether it was valid.
+func (m *memory) deregister(key uint32) bool {
+	i := key>>8 - 1
+	if int(i) >= len(m.regions) || m.regions[i].key != key || !m.regions[i].live && !m.regions[i].held {
 		return false
 	}
-	i := key>>8 - 1
+	r := &m.regions[i]
+	valid := r.live
 	if r.peer {
 		m.peers--
 	}
 	*r = region{key: key&^keyGeneration | (key+1)&keyGeneration}
 	m.free = append(m.free, i)
-	return true
+	return valid
 }
 
 func (m *memory) region(key uint32) *region {

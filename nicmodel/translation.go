@@ -77,13 +77,30 @@ func (x *translation) enter(key uint32, page uint64) {
 	x.state.write(r.table, lines*cacheLine)
 }
 
-// forget takes a region away and reports whether there was one.
+// forget takes a region away and reports whether its key was valid.
 func (x *translation) forget(key uint32) bool {
-	if r := x.regions.region(key); r != nil {
-		x.state.erase(x.keyAddr(key), keyBytes)
-		x.state.erase(r.table, r.lines()*cacheLine)
-	}
+	x.erase(key)
 	return x.regions.deregister(key)
+}
+
+// invalidate ends a region's key and reports whether it was valid.
+func (x *translation) invalidate(key uint32) bool {
+	valid := x.erase(key)
+	if valid {
+		x.regions.invalidate(key)
+	}
+	return valid
+}
+
+// erase erases the translations of a region whose key is valid, and reports whether it is.
+func (x *translation) erase(key uint32) bool {
+	r := x.regions.region(key)
+	if r == nil {
+		return false
+	}
+	x.state.erase(x.keyAddr(key), keyBytes)
+	x.state.erase(r.table, r.lines()*cacheLine)
+	return true
 }
 
 // active reports whether translations may have to be waited for.
