@@ -21,11 +21,7 @@ func (r *run) build() error {
 	c := softroce.DefaultWorld()
 	c.Seed, c.Wire = r.cfg.Seed, r
 	r.observer = newObserver(r)
-	c.Sent, c.Forge, c.Expired = r.sent, r.forge, r.observer.rings
-	c.Delivered = func(now units.Time, from, to int, trafficClass uint8, p []byte) {
-		r.observer.arrives(now, from, to, trafficClass, p)
-		r.observer.delivered(now, from, to, p)
-	}
+	c.Sent, c.Delivered, c.Forge, c.Expired = r.sent, r.observer.delivered, r.forge, r.observer.rings
 	// Half of the seeds have a window that matters.
 	draw := rand.New(rand.NewPCG(c.Seed, 0x817d))
 	if draw.IntN(2) == 0 {
@@ -37,6 +33,9 @@ func (r *run) build() error {
 	}
 	c.Turnaround = draw.IntN(2) == 0
 	r.observer.turnaround = c.Turnaround
+	if draw.IntN(3) == 0 {
+		c.Moderation = units.Time(draw.Int64N(int64(5 * units.Microsecond)))
+	}
 	w, err := softroce.NewWorld(r.engine, r.cfg.Processes, c)
 	if err != nil {
 		return err

@@ -30,7 +30,6 @@ func (r *run) sent(now units.Time, src, dst netip.AddrPort, trafficClass uint8, 
 	}
 	from, to := int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1
 	r.observer.sent(now, from, to, p)
-	r.observer.leaves(now, from, to, p)
 }
 
 // keep keeps a packet for later.
@@ -79,7 +78,7 @@ func (r *run) forge(from, to int, as uint32, p []byte) (instead bool) {
 		if g := (roce.Packet{}); decodes(&g, old) && g.Opcode.Operation() >= ib.ReadResponseFirst && g.Opcode.Operation() <= ib.ReadResponseOnly {
 			// Where the READ was asked for again from its middle, the same bytes come as
 			// another part of it.
-			r.observer.tamper(r.observer.asks, to, g.DestQP)
+			r.observer.tamper(to, g.DestQP)
 		}
 		r.world.Inject(from, to, after, slices.Clone(old))
 	case 2: // far ahead, or far behind
@@ -123,7 +122,7 @@ func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byt
 	default:
 		return false
 	}
-	if !r.observer.tamper(r.observer.flows, to, h.DestQP) {
+	if !r.observer.tamper(to, h.DestQP) {
 		return false
 	}
 	if len(payload) < 200 && draw.IntN(3) > 0 {
@@ -136,7 +135,6 @@ func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byt
 	h.Pad = roce.Pad(len(payload))
 	p := put(h, payload)
 	r.world.Inject(from, to, 0, p)
-	r.observer.misfits[string(p)] = true
 	return true
 }
 

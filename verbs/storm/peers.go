@@ -60,11 +60,13 @@ type weather struct {
 	oneCQ     bool
 	batch     int // of polls
 	rdAtomic  uint8
-	abuse     int // one step in so many calls the API in some arbitrary way; 0 for none
-	dereg     int // one step in so many takes registered memory away; 0 for none
-	forbidden int // one step in so many asks for what must be refused; 0 for none
-	datagrams int // one step in so many sends a datagram; 0 for none
-	drains    int // one step in so many drains a send queue; 0 for none
+	abuse     int  // one step in so many calls the API in some arbitrary way; 0 for none
+	dereg     int  // one step in so many takes registered memory away; 0 for none
+	forbidden int  // one step in so many asks for what must be refused; 0 for none
+	datagrams int  // one step in so many sends a datagram; 0 for none
+	drains    int  // one step in so many drains a send queue; 0 for none
+	extras    int  // one step in so many binds a window, or invalidates a key; 0 for none
+	foreign   bool // memory is another program's
 }
 
 func drawWeather(seed uint64) weather {
@@ -89,6 +91,12 @@ func drawWeather(seed uint64) weather {
 	}
 	if r := rand.New(rand.NewPCG(seed, 0x50d)); r.IntN(2) == 0 {
 		w.drains = 50 + r.IntN(500)
+	}
+	if r := rand.New(rand.NewPCG(seed, 0xb1d)); r.IntN(2) == 0 {
+		w.extras = 3 + r.IntN(100)
+		w.foreign = r.IntN(2) == 0
+	} else {
+		w.foreign = r.IntN(3) == 0
 	}
 	return w
 }
@@ -158,19 +166,21 @@ type hello struct {
 	qpn, psn uint32
 	addr     uint64
 	rkey     uint32
+	token    uint32 // the key of what a SEND with invalidate takes away
 }
 
 func (h *hello) put(nonce uint64, k int) []byte {
-	b := make([]byte, 24)
+	b := make([]byte, 28)
 	binary.BigEndian.PutUint64(b, nonce)
 	binary.BigEndian.PutUint64(b[8:], h.addr)
 	binary.BigEndian.PutUint32(b[16:], h.rkey)
 	b[20] = byte(k)
+	binary.BigEndian.PutUint32(b[24:], h.token)
 	return b
 }
 
 func parseHello(b []byte) (h hello, nonce uint64, k int) {
-	return hello{addr: binary.BigEndian.Uint64(b[8:]), rkey: binary.BigEndian.Uint32(b[16:])}, binary.BigEndian.Uint64(b), int(b[20])
+	return hello{addr: binary.BigEndian.Uint64(b[8:]), rkey: binary.BigEndian.Uint32(b[16:]), token: binary.BigEndian.Uint32(b[24:])}, binary.BigEndian.Uint64(b), int(b[20])
 }
 
 // service is the one that peers listen on.
@@ -186,7 +196,7 @@ func newPeer(p *Process) (*peer, error) {
 	if w.pd, err = w.dev.AllocPD(); err != nil {
 		return nil, err
 	}
-	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite); err != nil {
+	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessMWBind); err != nil {
 		return nil, err
 	}
 	if w.foreignPD, err = w.dev.AllocPD(); err != nil {
@@ -220,6 +230,7 @@ func newPeer(p *Process) (*peer, error) {
 	if p.run.cfg.Provider != "soft" {
 		w.weather.drains = 0 // the model has no SQD
 	}
+	w.weather.foreign = w.weather.foreign && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == ""
 	if p.run.cfg.Shim != "" {
 		w.weather.datagrams = 0 // the shim has none
 	}

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -74,6 +75,8 @@ type twin struct {
 	cnpAt                    units.Time
 	turnAsked                bool
 	turnPSN                  units.PSN
+	turnCame                 uint64
+	content                  content    // of the packet that due had last
 	sendDone, recvDone       []verbs.WC // that are to be polled; Timestamp 0 is any
 	dirty                    bool
 	retired                  int // of asks
@@ -126,7 +129,13 @@ func (t *twin) near(p units.PSN, ref int64) int64 {
 	return ref + int64(p.Sub(units.MakePSN(uint32(ref))))
 }
 
-func (t *twin) stamp() uint64 { return uint64(t.o.run.engine.Now().Duration()) }
+// stamp is the device's counter as what is done now happens: as its packet arrived.
+func (t *twin) stamp() uint64 {
+	if t.o.stamped {
+		return t.o.stamp
+	}
+	return uint64(t.o.run.engine.Now().Duration())
+}
 
 // toRTR and toRTS take the attributes of the steps.
 func (t *twin) toRTR(a *verbs.QPAttr) {
@@ -288,6 +297,9 @@ func (t *twin) dueAt() units.Time {
 
 // expire is called as the device's alarm rings.
 func (t *twin) expire(now units.Time) {
+	if now >= t.rnrUntil {
+		t.rnrUntil = 0
+	}
 	if t.dueAt() <= now {
 		t.repairs.Timeouts++
 		t.retry(true)
@@ -342,7 +354,7 @@ func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte,
 		}
 	}
 	if op != ib.Acknowledge && h.AckReq && h.Reserved6&roce.TurnaroundBit != 0 && accepted {
-		t.turnAsked, t.turnPSN = true, h.PSN
+		t.turnAsked, t.turnPSN, t.turnCame = true, h.PSN, t.stamp()
 	}
 }
 
@@ -491,7 +503,18 @@ func (t *twin) allowed(h *roce.Packet) bool {
 
 // remote finds the memory that the peer names.
 func (t *twin) remote(key uint32, va uint64, n uint32, want ib.AccessFlags) *region {
-	return t.region(key, va, n, want)
+	if m := t.region(key, va, n, want); m != nil {
+		return m
+	}
+	w := t.o.windows[t.host][key>>8]
+	switch {
+	case w == nil || w.mr == nil || w.key != key || w.pd != t.pd || w.kind == ib.MWType2 && w.qp != t || w.access&want != want:
+	case va < w.addr || uint64(n) > w.size || va-w.addr > w.size-uint64(n):
+	case w.mr.gone || want&^ib.AccessRemoteRead != 0 && w.mr.access&ib.AccessLocalWrite == 0:
+	default:
+		return w.mr
+	}
+	return nil
 }
 
 // execute accepts a request packet, and reports whether it was not dropped.
@@ -556,7 +579,17 @@ func (t *twin) execute(h *roce.Packet, n uint32) bool {
 		t.msn++
 		a := answer{psn: t.expected, end: t.expected + 1, va: h.VA, rkey: h.RKey, length: 8, atomic: true}
 		if m := t.remote(h.RKey, h.VA, 8, ib.AccessRemoteAtomic); m != nil {
-			a.orig = binary.NativeEndian.Uint64(m.buf[h.VA-m.addr:])
+			word := m.buf[h.VA-m.addr:][:8]
+			orig, ok := t.o.words[&word[0]] // of this batch
+			if a.orig = orig; !ok {
+				a.orig = binary.NativeEndian.Uint64(word)
+			}
+			switch {
+			case op == ib.FetchAdd:
+				t.o.words[&word[0]] = a.orig + h.Swap
+			case a.orig == h.Compare:
+				t.o.words[&word[0]] = h.Swap
+			}
 		}
 		t.addAnswer(a)
 		t.advance(1)
@@ -856,7 +889,7 @@ func (t *twin) retire() {
 			return
 		}
 		if a.signaled {
-			t.sendDone = append(t.sendDone, t.sendWC(a, ib.WCSuccess, false))
+			t.sendDone = append(t.sendDone, t.sendWC(a, ib.WCSuccess, a.local()))
 		}
 		t.asks = t.asks[1:]
 		t.cur = max(0, t.cur-1)
@@ -888,8 +921,10 @@ func (t *twin) drainedYet() {
 	}
 }
 
-// due is the packet that must leave next, if any may. take says that it leaves.
+// due is the packet that must leave next, if any may. take says that it leaves. What it carries is
+// in content.
 func (t *twin) due(now units.Time, take bool) (h roce.Packet, payload int, ok bool) {
+	t.content = content{}
 	if t.cnpDue {
 		t.cnpDue = !take
 		h = roce.CNP(t.peerQPN, roce.DefaultPKey)
@@ -913,6 +948,7 @@ func (t *twin) due(now units.Time, take bool) (h roce.Packet, payload int, ok bo
 	}
 	if ok && h.Opcode == ib.Acknowledge && t.turnAsked && h.PSN == t.turnPSN {
 		h.Reserved6, payload = h.Reserved6|roce.TurnaroundBit, roce.TurnaroundBytes
+		t.content.turnaround = now - units.Time(t.turnCame)*units.Nanosecond
 		t.turnAsked = !take
 	}
 	return h, payload, ok
@@ -937,6 +973,9 @@ func (t *twin) dueResponse(h *roce.Packet, take bool) (payload int, ok bool) {
 			h.Opcode, h.Orig = ib.AtomicAcknowledge, a.orig
 		} else {
 			payload = int(min(int64(a.bytes)-(a.next-a.psn)*t.mtu, t.mtu))
+			if m := t.remote(a.rkey, a.va+uint64((a.next-a.psn)*t.mtu), uint32(payload), ib.AccessRemoteRead); m != nil {
+				t.content.bytes = m.buf[a.va+uint64((a.next-a.psn)*t.mtu)-m.addr:]
+			}
 			first, last := a.next == a.from, a.next+1 == a.stop
 			switch {
 			case first && last:
@@ -1045,6 +1084,7 @@ func (t *twin) dueRequest(now units.Time, h *roce.Packet, take bool) (payload in
 	default:
 		payload = int(min(left, t.mtu))
 		unreadable = payload > 0 && a.wr.Flags&verbs.SendInline == 0 && !t.list(a.wr.SGL, uint32(offset), uint32(payload), 0)
+		t.content.sgl, t.content.inline, t.content.offset = a.wr.SGL, a.wr.Inline, uint32(offset)
 		which, last := 0, end == a.end
 		if at == a.psn {
 			which = 1
@@ -1096,4 +1136,48 @@ func (t *twin) dueRequest(now units.Time, h *roce.Packet, take bool) (payload in
 		t.enterErr(ib.WCSuccess, true)
 	}
 	return payload, !unreadable
+}
+
+// content is what a packet carries: bytes of memory, of a request, or a turnaround.
+type content struct {
+	bytes, inline []byte
+	sgl           []verbs.SGE
+	offset        uint32
+	turnaround    units.Time
+}
+
+// carries reports whether a payload is the content.
+func (t *twin) carries(payload []byte) bool {
+	c := &t.content
+	switch {
+	case len(payload) == 0:
+		return true
+	case c.bytes != nil:
+		return bytes.Equal(payload, c.bytes[:len(payload)])
+	case len(c.inline) > 0:
+		return bytes.Equal(payload, c.inline[c.offset:][:len(payload)])
+	case c.sgl != nil:
+		offset := c.offset
+		for i := range c.sgl {
+			g := &c.sgl[i]
+			if offset >= g.Length {
+				offset -= g.Length
+				continue
+			}
+			n := min(int(g.Length-offset), len(payload))
+			m := t.region(g.LKey, g.Addr+uint64(offset), uint32(n), 0)
+			if m == nil {
+				return true
+			}
+			if !bytes.Equal(payload[:n], m.buf[g.Addr+uint64(offset)-m.addr:][:n]) {
+				return false
+			}
+			if payload, offset = payload[n:], 0; len(payload) == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	took, ok := roce.Turnaround(payload)
+	return ok && took == c.turnaround/units.Nanosecond*units.Nanosecond
 }

@@ -49,7 +49,7 @@ func (s *twinScript) sends(change func(h *roce.Packet)) {
 }
 
 func (s *twinScript) gets(change func(h *roce.Packet)) {
-	s.arrives(s.now, 1, 0, 0, s.bytes(10, change))
+	s.arrives(s.now, 0, 1, 0, 0, s.bytes(10, change))
 }
 
 func (s *twinScript) acknowledged(psn int32, syndrome uint8) {
@@ -119,8 +119,66 @@ func TestTwin(t *testing.T) {
 			s.rings(s.now, 0)
 			s.completes(1, ib.WCRetryExcErr)
 		}},
+		{"an RNR wait is kept", 0, func(s *twinScript) {
+			s.write(1, 0)
+			s.acknowledged(0, 0x21)
+			s.quiet(s.now, 0)
+			s.now += rc.RNRTime(1)
+			s.rings(s.now, 0)
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 100, true })
+		}},
+		{"an RNR wait is not kept", 11, func(s *twinScript) {
+			s.write(1, 0)
+			s.acknowledged(0, 0x21)
+			s.now += rc.RNRTime(1) - 1
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 100, true })
+		}},
+		{"an RNR wait without end", 12, func(s *twinScript) {
+			s.write(1, 0)
+			s.acknowledged(0, 0x21)
+			s.now += rc.RNRTime(1)
+			s.rings(s.now, 0)
+			s.quiet(s.now, 0)
+		}},
+		{"a NAK is not heard", 12, func(s *twinScript) {
+			s.write(1, 0)
+			s.acknowledged(0, rc.SyndromeSequence)
+			s.quiet(s.now, 0)
+		}},
+		{"again without a cause", 11, func(s *twinScript) {
+			s.write(1, 0)
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 100, true })
+		}},
+		{"a number is left out", 11, func(s *twinScript) {
+			s.t.post([]verbs.SendWR{{Opcode: ib.WRRDMAWrite}, {Opcode: ib.WRRDMAWrite}})
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 101, true })
+		}},
+		{"a request begins in SQD", 11, func(s *twinScript) {
+			s.t.drain()
+			s.t.post([]verbs.SendWR{{Opcode: ib.WRRDMAWrite}})
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 100, true })
+		}},
+		{"one READ too many", 11, func(s *twinScript) {
+			s.t.post([]verbs.SendWR{{Opcode: ib.WRRDMARead}, {Opcode: ib.WRRDMARead}})
+			for psn := range units.PSN(2) {
+				s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.ReadRequest, 100+psn, true })
+			}
+		}},
+		{"what has not arrived is acknowledged", 11, func(s *twinScript) {
+			s.gets(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 51, true })
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.Syndrome, h.MSN = ib.Acknowledge, 51, 0x1f, 1 })
+		}},
+		{"a gap is reported", 0, func(s *twinScript) {
+			s.gets(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 51, true })
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.Syndrome = ib.Acknowledge, 50, rc.SyndromeSequence })
+			s.quiet(s.now, 0)
+		}},
+		{"a misfit is acknowledged", 11, func(s *twinScript) {
+			s.gets(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq, h.DMALen = ib.WriteOnly, 50, true, 1 })
+			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.Syndrome, h.MSN = ib.Acknowledge, 50, 0x1f, 1 })
+		}},
 		{"an event without a reason", 14, func(s *twinScript) {
-			s.happened(0, &verbs.AsyncEvent{Type: ib.EventQPFatal, QP: &wardQP{QP: numbered{qpn: 10}}})
+			s.happened(s.now, 0, &verbs.AsyncEvent{Type: ib.EventQPFatal, QP: &wardQP{QP: numbered{qpn: 10}}})
 		}},
 		{"no event, and a reason", 14, func(s *twinScript) {
 			s.gets(func(h *roce.Packet) { h.Opcode, h.PSN, h.RKey, h.DMALen = ib.WriteOnly, 50, 1, 1 })

@@ -19,6 +19,10 @@ type twins struct {
 	byHost   [][]*twin
 	byPeer   map[route][]*twin // by whom they send to
 	regions  []map[uint32]*region
+	windows  []map[uint32]*window // by the upper 24 bits of their keys
+	stamp    uint64               // of the packet that arrives, if stamped
+	stamped  bool
+	words    map[*byte]uint64 // that atomics have changed, of the packets that a device gets together
 	counts   []map[string]uint64
 	inexact  []bool // by host: something has happened that no twin knows
 	expected []map[event]bool
@@ -43,15 +47,27 @@ type region struct {
 	addr, size uint64
 	access     ib.AccessFlags
 	buf        []byte
+	gone       bool // its key is
+}
+
+// window is a memory window.
+type window struct {
+	pd         verbs.PD
+	kind       ib.MWType
+	key        uint32
+	mr         *region // nil if it is not bound
+	qp         *twin   // of type 2, that bound it
+	addr, size uint64
+	access     ib.AccessFlags
 }
 
 func newTwins(hosts int) twins {
 	t := twins{
-		window: 256, byQPN: map[flowKey]*twin{}, byPeer: map[route][]*twin{}, byHost: make([][]*twin, hosts), regions: make([]map[uint32]*region, hosts),
+		window: 256, words: map[*byte]uint64{}, byQPN: map[flowKey]*twin{}, byPeer: map[route][]*twin{}, byHost: make([][]*twin, hosts), regions: make([]map[uint32]*region, hosts), windows: make([]map[uint32]*window, hosts),
 		counts: make([]map[string]uint64, hosts), inexact: make([]bool, hosts), expected: make([]map[event]bool, hosts),
 	}
 	for i := range hosts {
-		t.regions[i], t.counts[i], t.expected[i] = map[uint32]*region{}, map[string]uint64{}, map[event]bool{}
+		t.regions[i], t.counts[i], t.expected[i], t.windows[i] = map[uint32]*region{}, map[string]uint64{}, map[event]bool{}, map[uint32]*window{}
 	}
 	return t
 }
@@ -86,6 +102,7 @@ func (o *observer) remove(t *twin) {
 
 // unlink forgets whom it sends to.
 func (o *observer) unlink(t *twin) {
+	o.unbind(t)
 	k := route{t.host, t.peer, t.peerQPN}
 	if o.byPeer[k] = without(o.byPeer[k], t); len(o.byPeer[k]) == 0 {
 		delete(o.byPeer, k)
@@ -124,7 +141,7 @@ func (o *observer) leaves(now units.Time, from, to int, p []byte) {
 		if want.Opcode == ib.FetchAdd {
 			want.Compare = h.Compare // ignored
 		}
-		if ok && want == h && (n == len(payload) || h.Opcode == ib.CNP) {
+		if ok && want == h && (n == len(payload) || h.Opcode == ib.CNP) && t.carries(payload) {
 			t.due(now, true)
 			t.dirty = true
 			return
@@ -143,15 +160,16 @@ func (o *observer) leaves(now units.Time, from, to int, p []byte) {
 }
 
 // arrives tells the twin of a packet that its device gets.
-func (o *observer) arrives(now units.Time, from, to int, trafficClass uint8, p []byte) {
-	o.quiet(now, to)
+func (o *observer) arrives(now units.Time, stamp uint64, from, to int, trafficClass uint8, p []byte) {
 	var h roce.Packet
 	payload, err := h.Decode(p)
 	if err != nil || h.PKey&0x7fff != roce.DefaultPKey&0x7fff {
 		return
 	}
 	if t := o.byQPN[flowKey{to, h.DestQP}]; t != nil {
+		o.stamp, o.stamped = stamp, true
 		t.receive(now, from, &h, payload, trafficClass&roce.ECNCE == roce.ECNCE)
+		o.stamped = false
 	}
 }
 
@@ -173,7 +191,7 @@ func (o *observer) quiet(now units.Time, host int) {
 		if due := t.dueAt(); now > due+2*units.Nanosecond && due != units.Never {
 			t.wrong(3, "the timeout was over %v ago, and packet %#x has not left again", now-due, uint32(units.MakePSN(uint32(t.una))))
 		}
-		if !t.dirty || now <= t.rnrUntil+2*units.Nanosecond {
+		if !t.dirty || t.rnrUntil > 0 && now <= t.rnrUntil+2*units.Nanosecond {
 			continue
 		}
 		t.dirty = false
@@ -240,7 +258,8 @@ func (o *observer) expectShared(host int, s verbs.SRQ) {
 }
 
 // happened holds an event against what must come, and noEvent that there is none.
-func (o *observer) happened(host int, e *verbs.AsyncEvent) {
+func (o *observer) happened(now units.Time, host int, e *verbs.AsyncEvent) {
+	o.quiet(now, host)
 	k := event{kind: e.Type, srq: e.SRQ}
 	if e.QP != nil {
 		k.qpn = e.QP.Num()
@@ -275,20 +294,55 @@ func (o *observer) noEvent(now units.Time, host int) {
 
 // invalidate takes a key away, and reports whether that is allowed.
 func (o *observer) invalidate(t *twin, key uint32, peer bool) bool {
-	m := o.regions[t.host][key]
-	if m == nil || m.pd != t.pd || peer && m.access&ib.AccessRemoteInvalidate == 0 {
+	if m := o.regions[t.host][key]; m != nil {
+		if m.pd != t.pd || peer && m.access&ib.AccessRemoteInvalidate == 0 {
+			return false
+		}
+		m.gone = true
+		delete(o.regions[t.host], key)
+		return true
+	}
+	w := o.windows[t.host][key>>8]
+	if w == nil || w.mr == nil || w.key != key || w.qp != t {
 		return false
 	}
-	delete(o.regions[t.host], key)
+	w.mr, w.qp = nil, nil
 	return true
 }
 
-// changeKey carries out a local invalidate or the bind of a window.
+// changeKey carries out a local invalidate or the bind of a window, and reports whether that is
+// allowed (IBA 10.6.6, 10.6.7).
 func (o *observer) changeKey(t *twin, a *ask) bool {
 	if a.wr.Opcode == ib.WRLocalInv {
 		return o.invalidate(t, a.wr.Imm, false)
 	}
-	return false
+	w, m := o.windows[t.host][a.wr.RKey>>8], t.region(uint32(a.wr.Swap), a.wr.RemoteAddr, uint32(a.wr.CompareAdd), ib.AccessMWBind)
+	access := ib.AccessFlags(a.wr.Imm)
+	switch {
+	case w == nil || w.pd != t.pd || a.wr.RKey == w.key:
+		return false
+	case w.kind == ib.MWType2 && (w.mr != nil || a.wr.CompareAdd == 0):
+		return false
+	case a.wr.CompareAdd == 0:
+		w.mr, w.key = nil, a.wr.RKey
+		return true
+	case m == nil || access&^ib.AccessRemoteRead != 0 && m.access&ib.AccessLocalWrite == 0:
+		return false
+	}
+	w.key, w.mr, w.addr, w.size, w.access = a.wr.RKey, m, a.wr.RemoteAddr, a.wr.CompareAdd, access
+	if w.kind == ib.MWType2 {
+		w.qp = t
+	}
+	return true
+}
+
+// unbind ends the windows that a queue pair bound.
+func (o *observer) unbind(t *twin) {
+	for _, w := range o.windows[t.host] {
+		if w.qp == t {
+			w.mr, w.qp = nil, nil
+		}
+	}
 }
 
 // compare holds what a queue pair says that it has repaired against what it had to.

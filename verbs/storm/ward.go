@@ -145,17 +145,23 @@ func (p *wardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := &wardMR{m, p.w}
+	return p.registered(m, buf, access), nil
+}
+
+// registered makes the region of the ward's.
+func (p *wardPD) registered(m verbs.MR, buf []byte, access ib.AccessFlags) *wardMR {
+	own := &wardMR{m, p.w, &region{pd: p, addr: m.Addr(), size: uint64(m.Length()), access: access, buf: buf}}
 	p.w.made = append(p.w.made, own.Close)
 	if p.w.watch != nil {
-		p.w.watch.regions[p.w.host][m.RKey()] = &region{p, m.Addr(), uint64(m.Length()), access, buf}
+		p.w.watch.regions[p.w.host][m.RKey()] = own.region
 	}
-	return own, nil
+	return own
 }
 
 type wardMR struct {
 	verbs.MR
-	w *ward
+	w      *ward
+	region *region
 }
 
 // Close implements verbs.MR.
@@ -164,8 +170,68 @@ func (m *wardMR) Close() error {
 		m.w.watch.quiet(m.w.watch.run.engine.Now(), m.w.host)
 	}
 	err := m.MR.Close()
-	if err == nil && m.w.watch != nil {
-		delete(m.w.watch.regions[m.w.host], m.RKey())
+	if o := m.w.watch; err == nil && o != nil && o.regions[m.w.host][m.RKey()] == m.region {
+		m.region.gone = true
+		delete(o.regions[m.w.host], m.RKey())
+	}
+	return err
+}
+
+// RegMemory implements verbs.MemoryPD, for memory of the storm's own.
+func (p *wardPD) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	inner, ok := p.PD.(verbs.MemoryPD)
+	if !ok {
+		return nil, verbs.Errorf("reg_mr", p.w.Name(), verbs.ErrNotSupported, "")
+	}
+	mr, err := inner.RegMemory(m, addr, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return p.registered(mr, m.(interface{ bytes() []byte }).bytes(), access), nil
+}
+
+// AllocMW implements verbs.WindowPD.
+func (p *wardPD) AllocMW(kind ib.MWType) (verbs.MW, error) {
+	m, err := verbs.AllocMW(p.PD, kind)
+	if err != nil {
+		return nil, err
+	}
+	own := &wardMW{m, p.w}
+	if o := p.w.watch; o != nil {
+		o.windows[p.w.host][m.RKey()>>8] = &window{pd: p, kind: kind, key: m.RKey()}
+	}
+	p.w.made = append(p.w.made, own.Close)
+	return own, nil
+}
+
+// wardMW is a memory window below the shim.
+type wardMW struct {
+	verbs.MW
+	w *ward
+}
+
+// RKey implements verbs.MW.
+func (m *wardMW) RKey() uint32 {
+	key := m.MW.RKey()
+	if o := m.w.watch; o != nil {
+		o.quiet(o.run.engine.Now(), m.w.host)
+		if own := o.windows[m.w.host][key>>8]; own == nil || own.key != key {
+			o.run.failf("rule 13: process %d: a memory window has the key %#x, which no bind has given it", m.w.host, key)
+		}
+	}
+	return key
+}
+
+// Close implements verbs.MW.
+func (m *wardMW) Close() error {
+	o := m.w.watch
+	key := m.MW.RKey()
+	if o != nil {
+		o.quiet(o.run.engine.Now(), m.w.host)
+	}
+	err := m.MW.Close()
+	if err == nil && o != nil {
+		delete(o.windows[m.w.host], key>>8)
 	}
 	return err
 }

@@ -189,7 +189,7 @@ func (w *ward) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.Asy
 	}
 	if o := w.watch; o != nil {
 		if err == nil {
-			o.happened(w.host, &e)
+			o.happened(o.run.engine.Now(), w.host, &e)
 		} else if timeout == 0 {
 			o.noEvent(o.run.engine.Now(), w.host)
 		}
