@@ -269,7 +269,7 @@ func (c *guardCQ) Poll(wc []verbs.WC) (int, error) {
 	}
 	for i := range wc[:n] {
 		if q := c.p.byNum[wc[i].QPN]; q != nil {
-			q.holdsItsOwn()
+			q.holdsItsOwn(q.init.SendCQ == c.cq)
 		}
 	}
 	return n, err

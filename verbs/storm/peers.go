@@ -27,6 +27,11 @@ func Peers(p *Process) error {
 	if err != nil {
 		return err
 	}
+	if p.ID == 0 && p.Incarnation == 0 && p.run.cfg.Seed%8 == 1 {
+		if err := w.limits(); err != nil {
+			p.Failf("%v", err)
+		}
+	}
 	for idle := least; !w.finished(); {
 		if w.step() {
 			idle = least
@@ -311,6 +316,7 @@ func (w *peer) step() bool {
 	}
 	if n := w.weather.abuse; n > 0 && w.p.Rand.IntN(n) == 0 {
 		w.abuse()
+		w.grasp()
 	}
 	if w.p.Rand.IntN(8) > 0 {
 		return did

@@ -208,17 +208,32 @@ func (r *run) close() {
 // segmentBytes is the shim's segment: the least, so that plans are cut.
 const segmentBytes = 4 * units.KiB
 
-// shim lays the shim over a device, if the run has one.
-func (r *run) shim(d verbs.Device) (verbs.Device, error) {
+// shim lays the shim over a process's device, if the run has one.
+func (r *run) shim(p *Process) (verbs.Device, error) {
 	if r.cfg.Shim == "" {
-		return d, nil
+		return p.ward, nil
 	}
 	c := paced.DefaultConfig()
 	c.Segment = segmentBytes
-	if r.cfg.Shim != "none" {
+	erratically := drawShim(r.cfg.Seed, &c)
+	switch {
+	case r.cfg.Shim == "none":
+	case erratically:
+		c.Engine = func(cc.Env) (cc.Engine, error) {
+			e := &erratic{r: p.engines}
+			e.draw()
+			return e, nil
+		}
+	default:
 		c.Scheme = r.cfg.Shim
 	}
-	return paced.Wrap(d, c)
+	c.Observe = func(q *paced.QP, a *cc.Ack, control cc.Control) {
+		if own := p.ward.paces[q.Num()]; own != nil {
+			own.observed(a, control)
+		}
+	}
+	p.ward.shim = &c
+	return paced.Wrap(p.ward, c)
 }
 
 // Shrink leaves faults out of a failed run for as long as it still fails, and returns

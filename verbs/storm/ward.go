@@ -7,10 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // ward is a process's device below the shim. It knows all that the process has made
@@ -18,13 +20,19 @@ import (
 // time of the NIC's clock, which drifts and steps.
 type ward struct {
 	verbs.Device
-	clock nicClock
-	made  []destroyer
-	host  int
-	watch *observer // nil over the NIC model
-	qps   map[verbs.QP]verbs.QP
-	cqs   map[verbs.CQ]*wardCQ
-	srqs  map[verbs.SRQ]*wardSRQ
+	clock                 nicClock
+	made                  []destroyer
+	host                  int
+	watch                 *observer // nil over the NIC model
+	qps                   map[verbs.QP]verbs.QP
+	cqs                   map[verbs.CQ]*wardCQ
+	srqs                  map[verbs.SRQ]*wardSRQ
+	paces                 map[uint32]*pace // of the shim's queue pairs, by their numbers
+	shim                  *paced.Config    // nil for none
+	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
+	accepted              uint64           // requests of the program
+	bytes                 units.Bytes
+	p                     *Process
 }
 
 // destroyer is an object that a process has made.
@@ -252,14 +260,24 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	own.QP = q
-	soft, ok := q.(softQP)
-	if !ok || p.w.watch == nil {
-		p.w.made = append(p.w.made, q.Close)
-		return q, nil
+	if p.w.shim != nil {
+		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), window: cc.Unlimited}
+		if port, err := p.w.Port(1); err == nil {
+			own.pace.line = units.Rate(port.LinkRate)
+		}
+		p.w.paces[q.Num()] = own.pace
 	}
-	own.twin.qpn = q.Num()
-	p.w.watch.add(own.twin)
-	full := &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
+	var full verbs.QP
+	if p.w.watch != nil {
+		soft := q.(softQP)
+		full = &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
+		own.twin.qpn = q.Num()
+		p.w.watch.add(own.twin)
+	} else {
+		sim := q.(simQP)
+		full = &simWardQP{wardQP: own, RateLimitQP: sim, TelemetryQP: sim, RepairsQP: sim, SentTimestampQP: sim}
+		own.twin = nil
+	}
 	p.w.qps[q] = full
 	p.w.made = append(p.w.made, full.Close)
 	return full, nil
@@ -319,6 +337,9 @@ func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 		o.polled(o.run.engine.Now(), c.w.host, c, wc[:n], n == len(wc) || err != nil)
 	}
 	for i := range wc[:n] {
+		if own := c.w.paces[wc[i].QPN]; own != nil && own.sends == c {
+			own.completed(&wc[i])
+		}
 		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
 	}
 	return n, err

@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -25,16 +26,37 @@ type softWardQP struct {
 	verbs.RepairsQP
 }
 
+// simQP is what a queue pair of the NIC model can do, and simWardQP a wardQP with all that.
+type simQP interface {
+	verbs.QP
+	verbs.RateLimitQP
+	verbs.TelemetryQP
+	verbs.RepairsQP
+	verbs.SentTimestampQP
+}
+
+type simWardQP struct {
+	*wardQP
+	verbs.RateLimitQP
+	verbs.TelemetryQP
+	verbs.RepairsQP
+	verbs.SentTimestampQP
+}
+
 // wardQP is a queue pair below the shim, whose twin is told what it is told.
 type wardQP struct {
 	verbs.QP
 	w    *ward
-	twin *twin
+	twin *twin // nil over the NIC model
+	pace *pace // nil without a shim
 }
 
 // quiet holds the device against what it had to do before this call.
 func (q *wardQP) quiet() *observer {
 	o := q.w.watch
+	if o == nil {
+		return nil
+	}
 	o.quiet(o.run.engine.Now(), q.w.host)
 	return o
 }
@@ -42,12 +64,20 @@ func (q *wardQP) quiet() *observer {
 // PostSend implements verbs.QP.
 func (q *wardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.quiet()
-	if q.twin.service != ib.RC {
-		return q.QP.PostSend(wrs)
+	var marks []postMark
+	known := q.twin != nil && q.twin.service == ib.RC
+	if known {
+		marks = q.twin.post(wrs)
 	}
-	marks := q.twin.post(wrs)
 	n, err := q.QP.PostSend(wrs)
-	q.twin.taken(marks, n)
+	if known {
+		q.twin.taken(marks, n)
+	}
+	if q.pace != nil && (len(wrs) == 0 || wrs[0].WRID != math.MaxUint64) { // no kick of the shim's
+		q.w.posts++
+		q.w.segments += uint64(n)
+		q.pace.handed(q.w.p.Now(), wrs[:n])
+	}
 	return n, err
 }
 
@@ -55,6 +85,9 @@ func (q *wardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 func (q *wardQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	q.quiet()
 	n, err := q.QP.PostRecv(wrs)
+	if q.twin == nil {
+		return n, err
+	}
 	q.twin.receives.post(wrs[:n])
 	if q.twin.state == ib.Err {
 		q.twin.flushReceives(true)
@@ -73,6 +106,9 @@ func (r *receives) post(wrs []verbs.RecvWR) {
 // Modify implements verbs.QP.
 func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	o, t := q.quiet(), q.twin
+	if t == nil {
+		return q.QP.Modify(a, mask)
+	}
 	before, repairs := t.state, q.QP.(verbs.RepairsQP).Repairs()
 	if mask&verbs.AttrState != 0 && a.State == ib.RTS && before == ib.SQD {
 		t.state, t.dirty = ib.RTS, true // what waits leaves within the call
@@ -115,7 +151,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 func (q *wardQP) Query() (verbs.QPAttr, error) {
 	q.quiet()
 	a, err := q.QP.Query()
-	if t := q.twin; err == nil && !t.off && t.service == ib.RC && a.State != t.state {
+	if t := q.twin; t != nil && err == nil && !t.off && t.service == ib.RC && a.State != t.state {
 		t.wrong(15, "it says that it is in %v", a.State)
 	}
 	return a, err
@@ -124,6 +160,13 @@ func (q *wardQP) Query() (verbs.QPAttr, error) {
 // Close implements verbs.QP.
 func (q *wardQP) Close() error {
 	o := q.quiet()
+	if o == nil {
+		err := q.QP.Close()
+		if err == nil {
+			q.w.forget(q)
+		}
+		return err
+	}
 	repairs := q.QP.(verbs.RepairsQP).Repairs()
 	err := q.QP.Close()
 	if err == nil {
@@ -131,9 +174,17 @@ func (q *wardQP) Close() error {
 			q.twin.compare(repairs)
 		}
 		o.remove(q.twin)
-		delete(q.w.qps, q.QP)
+		q.w.forget(q)
 	}
 	return err
+}
+
+// forget forgets a queue pair that is destroyed.
+func (w *ward) forget(q *wardQP) {
+	delete(w.qps, q.QP)
+	if num := q.QP.Num(); w.paces[num] == q.pace {
+		delete(w.paces, num)
+	}
 }
 
 // wardSRQ is a shared receive queue below the shim.
