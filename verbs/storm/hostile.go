@@ -148,7 +148,13 @@ func (r *run) forgeMAD(from, to int, after units.Time, draw *rand.Rand, b []byte
 	n := h.Put(out)
 	out = out[:n+roce.MADBytes+roce.ICRCBytes]
 	forged := out[n : n+roce.MADBytes]
-	if m.RemoteCommID() != 0 && draw.IntN(2) == 0 {
+	var req roce.REQ
+	if draw.IntN(2) == 0 && m.Attribute() == roce.AttrREQ && req.Decode(m) == nil {
+		forgeRequest(draw, &req, draw.IntN(2) == 0)
+		if _, err := req.Put(forged, draw.Uint64()); err != nil {
+			return
+		}
+	} else if m.RemoteCommID() != 0 && draw.IntN(2) == 0 {
 		// The release of the connection, with a queue pair that is not its.
 		d := roce.DREQ{LocalCommID: m.LocalCommID(), RemoteCommID: m.RemoteCommID(), RemoteQPN: draw.Uint32N(1 << 24), Private: forgedMark}
 		if r.observer.knows(to, d.RemoteQPN) {

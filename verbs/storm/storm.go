@@ -109,9 +109,10 @@ type run struct {
 	hostile   hostile
 	observer  *observer // of the wire; nil over the NIC model
 
-	foreign, gone []hello       // by process: memory of another protection domain, and a key that is no more
-	mailboxes     []uint32      // by process: the queue pair that takes datagrams
-	panics        chan struct{} // closed by the first panic: nothing of the run can be relied upon then
+	foreign, gone []hello          // by process: memory of another protection domain, and a key that is no more
+	unreliables   map[[2]int]hello // by the process and whom it is for: ends of unreliable connections
+	mailboxes     []uint32         // by process: the queue pair that takes datagrams
+	panics        chan struct{}    // closed by the first panic: nothing of the run can be relied upon then
 }
 
 // errStop ends programs once the run has failed; errCrash ends one that crashes.
@@ -132,7 +133,7 @@ func Run(c Config) (*Result, error) {
 		c.Program = Peers
 	}
 	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{}),
-		mailboxes: make([]uint32, c.Processes), foreign: make([]hello, c.Processes), gone: make([]hello, c.Processes),
+		unreliables: map[[2]int]hello{}, mailboxes: make([]uint32, c.Processes), foreign: make([]hello, c.Processes), gone: make([]hello, c.Processes),
 	}
 	r.result.Seed, r.result.Faults = c.Seed, c.Faults
 	r.wire = c.Faults.Wire(c.Processes)

@@ -153,7 +153,9 @@ func (t *twin) toRTS(a *verbs.QPAttr) {
 	first := int64(a.SQPSN & 0xffffff)
 	t.una, t.next, t.sent, t.posted, t.asked = first, first, first, first, first
 	t.retries, t.rnrRetries = a.RetryCnt, a.RNRRetry
-	t.window = int64(t.o.window)
+	if t.window = int64(t.o.window); t.service == ib.UC {
+		t.window = 1 << 23
+	}
 	t.part = uint32(max(1, t.o.window/max(1, min(2, int(a.MaxRdAtomic))))) * uint32(t.mtu)
 	t.parts = max(1<<bits.Len(uint(max(t.depth, 1)-1)), 16)
 }
@@ -329,33 +331,88 @@ func (t *twin) fail(status ib.WCStatus) {
 
 // receive takes a packet that has arrived, with a right ICRC.
 func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte, marked bool) {
-	if t.off || t.state < ib.RTR || t.service != ib.RC || from != t.peer || h.Opcode.Service() != ib.ServiceRC {
+	if t.off || t.state < ib.RTR || t.service == ib.UD || from != t.peer || h.Opcode.Service() != t.opcodes() {
 		return
 	}
+	h.Opcode = h.Opcode.Operation()
 	t.dirty = true
 	op := h.Opcode
-	accepted := false
+	accepted, answer := false, t.service == ib.RC && op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge
 	switch {
 	case t.state == ib.Err:
-	case op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge:
+	case t.service == ib.UC:
+		t.unreliable(h, payload)
+	case answer:
 		t.response(now, h, payload)
 	default:
 		accepted = t.request(h, payload)
 	}
-	if op < ib.ReadResponseFirst || op > ib.AtomicAcknowledge {
+	if !answer {
 		t.echoEIN = t.echoEIN || h.Reserved6&telemetry.EIN != 0
 	}
 	if marked {
-		if op < ib.ReadResponseFirst || op > ib.AtomicAcknowledge {
+		if !answer {
 			t.echo = true
 		}
-		if op != ib.Acknowledge && !(t.cnpSent && now-t.cnpAt < 50*units.Microsecond) {
+		if !(answer && op == ib.Acknowledge) && !(t.cnpSent && now-t.cnpAt < 50*units.Microsecond) {
 			t.cnpDue, t.cnpSent, t.cnpAt = true, true, now
 		}
 	}
-	if op != ib.Acknowledge && h.AckReq && h.Reserved6&roce.TurnaroundBit != 0 && accepted {
+	if h.AckReq && h.Reserved6&roce.TurnaroundBit != 0 && accepted {
 		t.turnAsked, t.turnPSN, t.turnCame = true, h.PSN, t.stamp()
 	}
+}
+
+// opcodes is what the opcodes of its packets begin with.
+func (t *twin) opcodes() ib.Opcode {
+	if t.service == ib.UC {
+		return ib.ServiceUC
+	}
+	return ib.ServiceRC
+}
+
+// unreliable takes a packet of an unreliable connection (IBA 9.8.3): what has an error, or is
+// behind a gap, is dropped with its message.
+func (t *twin) unreliable(h *roce.Packet, payload []byte) {
+	if t.state == ib.RTR && !t.communicating {
+		t.communicating = true
+		t.raise(ib.EventCommEst)
+	}
+	p := t.near(h.PSN, t.expected)
+	if p < t.expected && p >= t.expected-1<<16 {
+		t.o.count(t.host, "duplicate_request")
+		return
+	}
+	if p != t.expected {
+		t.o.count(t.host, "out_of_sequence")
+		t.message, t.offset, t.expected = noMessage, 0, p
+	}
+	op := h.Opcode
+	known := op <= ib.WriteOnlyImm
+	switch {
+	case !known, t.message == noMessage && goesOn(op):
+		t.dropMessage()
+		return
+	case !goesOn(op):
+		t.message, t.offset = noMessage, 0
+	}
+	switch {
+	case !t.valid(h, int64(len(payload))):
+		t.dropMessage()
+	case consumes(op) && len(t.receives.wrs) == 0 && !t.holds:
+		t.o.count(t.host, "out_of_buffer")
+		t.dropMessage()
+	case !t.allowed(h):
+		t.o.count(t.host, "resp_remote_access_errors")
+		t.dropMessage()
+	default:
+		t.execute(h, uint32(len(payload)))
+	}
+}
+
+func (t *twin) dropMessage() {
+	t.message, t.offset = noMessage, 0
+	t.advance(1)
 }
 
 // region finds memory by its key.
@@ -528,6 +585,10 @@ func (t *twin) execute(h *roce.Packet, n uint32) bool {
 		}
 		if uint32(t.held.Length())-t.offset < n {
 			t.o.count(t.host, "resp_local_length_error")
+			if t.service == ib.UC {
+				t.dropMessage()
+				return false
+			}
 			t.heldStatus = ib.WCLocLenErr
 			t.refuse(rc.SyndromeInvalid, t.expected, t.msn)
 			return false
@@ -611,7 +672,7 @@ func (t *twin) accept(h *roce.Packet, last bool) {
 		t.msn++
 	}
 	t.advance(1)
-	if h.AckReq {
+	if h.AckReq && t.service == ib.RC {
 		t.ackPending, t.ackPSN, t.ackMSN = true, t.expected-1, t.msn
 	}
 }
@@ -1104,8 +1165,9 @@ func (t *twin) dueRequest(now units.Time, h *roce.Packet, take bool) (payload in
 		}
 		if since++; last || since == max(1, int(t.window)/2) || end-t.una >= t.window {
 			since = 0
-			h.AckReq = true
+			h.AckReq = t.service == ib.RC
 		}
+		h.Opcode |= t.opcodes()
 	}
 	if unreadable {
 		// The request fails, when those before it are carried out.
@@ -1127,9 +1189,16 @@ func (t *twin) dueRequest(now units.Time, h *roce.Packet, take bool) (payload in
 	}
 	t.sent = max(t.sent, t.next)
 	switch {
+	case unreadable && t.service == ib.UC:
+		t.lose()
 	case !unreadable:
 		if t.next == a.end {
 			t.cur++
+		}
+		if t.service == ib.UC { // it is done with as it leaves
+			t.una = t.next
+			t.retire()
+			t.drainedYet()
 		}
 	case t.cur == 0:
 		t.answering = false

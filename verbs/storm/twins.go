@@ -128,7 +128,7 @@ func (o *observer) link(t *twin) {
 func (o *observer) leaves(now units.Time, from, to int, p []byte) {
 	var h roce.Packet
 	payload, err := h.Decode(p)
-	if err != nil || h.Opcode != ib.CNP && h.Opcode.Service() != ib.ServiceRC {
+	if err != nil || h.Opcode != ib.CNP && h.Opcode.Service() != ib.ServiceRC && h.Opcode.Service() != ib.ServiceUC {
 		return
 	}
 	all := o.byPeer[route{from, to, h.DestQP}]
@@ -184,7 +184,7 @@ func (o *observer) rings(now units.Time, host int) {
 // quiet holds a device against what it had to do by now.
 func (o *observer) quiet(now units.Time, host int) {
 	for _, t := range o.byHost[host] {
-		if t.off || t.service != ib.RC {
+		if t.off || t.service == ib.UD {
 			continue
 		}
 		// The alarm counts whole nanoseconds.
@@ -206,7 +206,7 @@ func (o *observer) polled(now units.Time, host int, cq verbs.CQ, wcs []verbs.WC,
 	o.quiet(now, host)
 	for i := range wcs {
 		t := o.byQPN[flowKey{host, wcs[i].QPN}]
-		if t == nil || t.off || t.service != ib.RC {
+		if t == nil || t.off || t.service == ib.UD {
 			continue
 		}
 		from := &t.sendDone
@@ -231,7 +231,7 @@ func (o *observer) polled(now units.Time, host int, cq verbs.CQ, wcs []verbs.WC,
 	}
 	for _, t := range o.byHost[host] {
 		switch {
-		case t.off || t.service != ib.RC:
+		case t.off || t.service == ib.UD:
 		case t.send == cq && len(t.sendDone) > 0:
 			t.wrong(13, "%+v is to be completed, and is not", t.sendDone[0])
 		case t.recv == cq && len(t.recvDone) > 0:
@@ -264,7 +264,7 @@ func (o *observer) happened(now units.Time, host int, e *verbs.AsyncEvent) {
 	if e.QP != nil {
 		k.qpn = e.QP.Num()
 		t := o.byQPN[flowKey{host, k.qpn}]
-		if t == nil || t.off || t.service != ib.RC {
+		if t == nil || t.off || t.service == ib.UD {
 			return
 		}
 	}

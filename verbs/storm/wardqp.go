@@ -65,7 +65,7 @@ func (q *wardQP) quiet() *observer {
 func (q *wardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.quiet()
 	var marks []postMark
-	known := q.twin != nil && q.twin.service == ib.RC
+	known := q.twin != nil && q.twin.service != ib.UD
 	if known {
 		marks = q.twin.post(wrs)
 	}
@@ -120,10 +120,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrAccess != 0 && before <= ib.Init {
 		t.access = a.Access
 	}
-	if t.service == ib.UC && mask&verbs.AttrState != 0 && a.State == ib.RTR {
-		o.inexact[t.host] = true
-	}
-	if mask&verbs.AttrState == 0 || t.service != ib.RC {
+	if mask&verbs.AttrState == 0 || t.service == ib.UD {
 		return nil
 	}
 	switch {
@@ -151,7 +148,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 func (q *wardQP) Query() (verbs.QPAttr, error) {
 	q.quiet()
 	a, err := q.QP.Query()
-	if t := q.twin; t != nil && err == nil && !t.off && t.service == ib.RC && a.State != t.state {
+	if t := q.twin; t != nil && err == nil && !t.off && t.service != ib.UD && a.State != t.state {
 		t.wrong(15, "it says that it is in %v", a.State)
 	}
 	return a, err
@@ -170,7 +167,7 @@ func (q *wardQP) Close() error {
 	repairs := q.QP.(verbs.RepairsQP).Repairs()
 	err := q.QP.Close()
 	if err == nil {
-		if q.twin.service == ib.RC {
+		if q.twin.service != ib.UD {
 			q.twin.compare(repairs)
 		}
 		o.remove(q.twin)
