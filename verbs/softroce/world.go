@@ -46,6 +46,9 @@ type WorldConfig struct {
 	// how long the peer takes to answer.
 	TrafficClass uint8
 	Turnaround   bool
+	// Start is what the devices' clocks show as simulated time begins. One that counts from near
+	// the end of its range sets all instants back within the run.
+	Start units.Time
 	// Moderation is for how long a host's packets are gathered before its device gets them
 	// together, from the first on; 0 gives each at once.
 	Moderation units.Time
@@ -108,6 +111,8 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 		return nil, fmt.Errorf("softroce: Window %d, expected up to %d", c.Window, maxWindow)
 	case c.Shape.validate() != nil:
 		return nil, fmt.Errorf("softroce: Shape: %w", c.Shape.validate())
+	case c.Start < 0:
+		return nil, fmt.Errorf("softroce: Start %v, expected 0 or more", c.Start)
 	case c.Moderation < 0 || c.Moderation > units.Second:
 		return nil, fmt.Errorf("softroce: Moderation %v, expected 0 to 1s", c.Moderation)
 	case c.Latency < 0 || c.Latency > units.Second:

@@ -33,6 +33,10 @@ func (r *run) build() error {
 	}
 	c.Turnaround = draw.IntN(2) == 0
 	r.observer.turnaround = c.Turnaround
+	if draw.IntN(4) == 0 { // instants are set back within the span
+		c.Start = clockRange - units.Time(draw.Int64N(int64(r.cfg.Span)))
+		r.observer.start = c.Start
+	}
 	if draw.IntN(3) == 0 {
 		c.Moderation = units.Time(draw.Int64N(int64(5 * units.Microsecond)))
 	}
@@ -46,6 +50,9 @@ func (r *run) build() error {
 	}
 	return nil
 }
+
+// clockRange is after how long the devices and the shim set their instants back.
+const clockRange units.Time = 1 << 60
 
 // buildSim makes a lossless star: what is lost, the faults have lost.
 func (r *run) buildSim() error {

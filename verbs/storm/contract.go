@@ -264,6 +264,9 @@ func (q *guardQP) holdsItsOwn(progressed bool) {
 	var stats *paced.QPStats
 	if q.looks++; q.looks%8 == 0 {
 		stats = &q.p.stats
+		if n := q.p.guard.dev.(*paced.Shim).Stats(); n.Failed > n.Messages || n.Messages > q.p.ward.accepted {
+			q.p.Failf("rule 19: the shim counts %d messages, %d failed, of %d", n.Messages, n.Failed, q.p.ward.accepted)
+		}
 	}
 	own.holds(q.p.Now(), shim, q.accepted > own.sent || q.empty > own.zero, progressed, stats)
 }

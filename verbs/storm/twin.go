@@ -134,7 +134,7 @@ func (t *twin) stamp() uint64 {
 	if t.o.stamped {
 		return t.o.stamp
 	}
-	return uint64(t.o.run.engine.Now().Duration())
+	return uint64((t.o.start + t.o.run.engine.Now()).Duration())
 }
 
 // toRTR and toRTS take the attributes of the steps.
@@ -1009,7 +1009,7 @@ func (t *twin) due(now units.Time, take bool) (h roce.Packet, payload int, ok bo
 	}
 	if ok && h.Opcode == ib.Acknowledge && t.turnAsked && h.PSN == t.turnPSN {
 		h.Reserved6, payload = h.Reserved6|roce.TurnaroundBit, roce.TurnaroundBytes
-		t.content.turnaround = now - units.Time(t.turnCame)*units.Nanosecond
+		t.content.turnaround = (t.o.start+now)/units.Nanosecond*units.Nanosecond - units.Time(t.turnCame)*units.Nanosecond
 		t.turnAsked = !take
 	}
 	return h, payload, ok

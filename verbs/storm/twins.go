@@ -14,6 +14,7 @@ import (
 type twins struct {
 	window     int // packets that a connection may have under way
 	turnaround bool
+	start      units.Time // of the devices' clocks
 
 	byQPN    map[flowKey]*twin
 	byHost   [][]*twin

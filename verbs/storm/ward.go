@@ -32,6 +32,7 @@ type ward struct {
 	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
 	accepted              uint64           // requests of the program
 	bytes                 units.Bytes
+	later                 bool // its clock began late
 	p                     *Process
 }
 
