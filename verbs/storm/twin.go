@@ -76,6 +76,15 @@ type twin struct {
 	turnAsked                bool
 	turnPSN                  units.PSN
 	turnCame                 uint64
+	turnOf                   units.PSN
+	turnTook                 units.Time
+	turnTold                 bool
+	cnpTaken, served         bool
+	cnpTakenAt, servedAt     units.Time
+	cnps                     uint64
+	cnpsBefore               uint64     // RESET
+	signals                  signals    // since the last completion
+	reports                  []signals  // of sendDone
 	content                  content    // of the packet that due had last
 	sendDone, recvDone       []verbs.WC // that are to be polled; Timestamp 0 is any
 	dirty                    bool
@@ -118,7 +127,7 @@ const noMessage ib.Opcode = 0xff
 func (t *twin) reset() {
 	*t = twin{
 		o: t.o, host: t.host, qpn: t.qpn, service: t.service, pd: t.pd, send: t.send, recv: t.recv, sigAll: t.sigAll, depth: t.depth, receives: t.receives,
-		state: ib.Reset, message: noMessage, peer: -1,
+		state: ib.Reset, message: noMessage, peer: -1, cnpsBefore: t.cnpsBefore + t.cnps,
 	}
 	if t.receives.shared == nil {
 		t.receives.wrs = nil
@@ -246,6 +255,16 @@ func (t *twin) flushSends(status ib.WCStatus, anyTime bool) {
 }
 
 func (t *twin) sendWC(a *ask, status ib.WCStatus, anyTime bool) verbs.WC {
+	n := t.signals
+	t.signals = signals{}
+	switch {
+	case !t.turnTold:
+	case t.turnOf == units.MakePSN(uint32(a.end-1)):
+		n.turned, n.turnaround = true, t.turnTook
+	default:
+		n.coalesced = true
+	}
+	t.reports = append(t.reports, n)
 	wc := verbs.WC{WRID: a.wr.WRID, Status: status, Opcode: a.wr.Opcode.Completion(), ByteLen: a.total, QPN: t.qpn, Timestamp: t.stamp()}
 	if anyTime {
 		wc.Timestamp = 0
@@ -331,6 +350,10 @@ func (t *twin) fail(status ib.WCStatus) {
 
 // receive takes a packet that has arrived, with a right ICRC.
 func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte, marked bool) {
+	if h.Opcode == ib.CNP && !t.off && t.state >= ib.RTR && t.service != ib.UD && from == t.peer {
+		t.told(now)
+		return
+	}
 	if t.off || t.state < ib.RTR || t.service == ib.UD || from != t.peer || h.Opcode.Service() != t.opcodes() {
 		return
 	}
@@ -338,6 +361,14 @@ func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte,
 	t.dirty = true
 	op := h.Opcode
 	accepted, answer := false, t.service == ib.RC && op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge
+	if answer {
+		t.signals.ecn = t.signals.ecn || marked || h.BECN
+		t.signals.ein = t.signals.ein || h.Reserved6&(telemetry.EIN|telemetry.EINEcho) != 0
+	}
+	if answer && op == ib.Acknowledge && t.o.turnaround {
+		t.turnOf = h.PSN
+		t.turnTook, t.turnTold = roce.Turnaround(payload)
+	}
 	switch {
 	case t.state == ib.Err:
 	case t.service == ib.UC:
@@ -347,6 +378,7 @@ func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte,
 	default:
 		accepted = t.request(h, payload)
 	}
+	t.turnTold = false
 	if !answer {
 		t.echoEIN = t.echoEIN || h.Reserved6&telemetry.EIN != 0
 	}
@@ -361,6 +393,23 @@ func (t *twin) receive(now units.Time, from int, h *roce.Packet, payload []byte,
 	if h.AckReq && h.Reserved6&roce.TurnaroundBit != 0 && accepted {
 		t.turnAsked, t.turnPSN, t.turnCame = true, h.PSN, t.stamp()
 	}
+}
+
+// signals are what a request's completion says of the network and of the peer.
+type signals struct {
+	ecn, ein, turned, coalesced bool
+	turnaround                  units.Time
+}
+
+// told takes a congestion notification: one counts that comes while something is under way, or
+// READs were answered, and not at once after another.
+func (t *twin) told(now units.Time) {
+	serving := t.served && now-t.servedAt < 10*units.Millisecond
+	if len(t.asks) == 0 && !serving || t.cnpTaken && now-t.cnpTakenAt < 4*units.Microsecond {
+		return
+	}
+	t.cnpTaken, t.cnpTakenAt, t.signals.ecn = true, now, true
+	t.cnps++
 }
 
 // opcodes is what the opcodes of its packets begin with.
@@ -991,7 +1040,7 @@ func (t *twin) due(now units.Time, take bool) (h roce.Packet, payload int, ok bo
 		h = roce.CNP(t.peerQPN, roce.DefaultPKey)
 		return h, 0, true
 	}
-	payload, ok = t.dueResponse(&h, take)
+	payload, ok = t.dueResponse(now, &h, take)
 	if !ok {
 		payload, ok = t.dueRequest(now, &h, take)
 	}
@@ -1015,7 +1064,7 @@ func (t *twin) due(now units.Time, take bool) (h roce.Packet, payload int, ok bo
 	return h, payload, ok
 }
 
-func (t *twin) dueResponse(h *roce.Packet, take bool) (payload int, ok bool) {
+func (t *twin) dueResponse(now units.Time, h *roce.Packet, take bool) (payload int, ok bool) {
 	if t.state == ib.Err && !t.answering || t.state < ib.RTR {
 		return 0, false
 	}
@@ -1050,6 +1099,9 @@ func (t *twin) dueResponse(h *roce.Packet, take bool) (payload int, ok bool) {
 			}
 		}
 		if take {
+			if !a.atomic && payload > 0 {
+				t.served, t.servedAt = true, now
+			}
 			a.next++
 			t.answered()
 		}

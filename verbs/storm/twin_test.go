@@ -57,7 +57,7 @@ func (s *twinScript) acknowledged(psn int32, syndrome uint8) {
 }
 
 func (s *twinScript) completes(id uint64, status ib.WCStatus) {
-	s.polled(s.now, 0, nil, []verbs.WC{{WRID: id, Status: status, Opcode: ib.WCRDMAWrite, QPN: 10}}, true)
+	s.polled(s.now, 0, nil, []verbs.WC{{WRID: id, Status: status, Opcode: ib.WCRDMAWrite, QPN: 10}}, true, nil)
 }
 
 // A twin finds what a queue pair does that it must not, and what it does not and must.
@@ -71,7 +71,7 @@ func TestTwin(t *testing.T) {
 			s.write(1, 0)
 			s.acknowledged(0, 0x1f)
 			s.completes(1, ib.WCSuccess)
-			s.polled(s.now, 0, nil, nil, false)
+			s.polled(s.now, 0, nil, nil, false, nil)
 		}},
 		{"a packet that nobody asked for", 11, func(s *twinScript) {
 			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.AckReq = ib.WriteOnly, 100, true })
@@ -94,11 +94,17 @@ func TestTwin(t *testing.T) {
 		{"what is acknowledged is not completed", 13, func(s *twinScript) {
 			s.write(1, 0)
 			s.acknowledged(0, 0x1f)
-			s.polled(s.now, 0, nil, nil, false)
+			s.polled(s.now, 0, nil, nil, false, nil)
 		}},
 		{"what is not acknowledged is completed", 13, func(s *twinScript) {
 			s.write(1, 0)
 			s.completes(1, ib.WCSuccess)
+		}},
+		{"a mark that is not told of", 13, func(s *twinScript) {
+			s.write(1, 0)
+			s.gets(func(h *roce.Packet) { h.Opcode, h.PSN, h.Syndrome, h.BECN = ib.Acknowledge, 100, 0x1f, true })
+			wc := verbs.WC{WRID: 1, Opcode: ib.WCRDMAWrite, QPN: 10}
+			s.polled(s.now, 0, nil, []verbs.WC{wc}, true, func(*verbs.WC) signals { return signals{} })
 		}},
 		{"the wrong status", 13, func(s *twinScript) {
 			s.write(1, 0)
@@ -185,7 +191,7 @@ func TestTwin(t *testing.T) {
 			s.sends(func(h *roce.Packet) { h.Opcode, h.PSN, h.Syndrome = ib.Acknowledge, 50, rc.SyndromeInvalid })
 			s.noEvent(s.now, 0)
 		}},
-		{"a counter", 14, func(s *twinScript) { s.t.compare(verbs.Repairs{Timeouts: 1}) }},
+		{"a counter", 14, func(s *twinScript) { s.t.compare(verbs.Repairs{Timeouts: 1}, 0) }},
 	} {
 		s := newTwinScript()
 		c.script(s)

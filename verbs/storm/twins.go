@@ -203,7 +203,7 @@ func (o *observer) quiet(now units.Time, host int) {
 }
 
 // polled holds completions of a queue against what must come, and what did not come.
-func (o *observer) polled(now units.Time, host int, cq verbs.CQ, wcs []verbs.WC, more bool) {
+func (o *observer) polled(now units.Time, host int, cq verbs.CQ, wcs []verbs.WC, more bool, told func(*verbs.WC) signals) {
 	o.quiet(now, host)
 	for i := range wcs {
 		t := o.byQPN[flowKey{host, wcs[i].QPN}]
@@ -220,6 +220,15 @@ func (o *observer) polled(now units.Time, host int, cq verbs.CQ, wcs []verbs.WC,
 		}
 		want := (*from)[0]
 		*from = (*from)[1:]
+		if from == &t.sendDone {
+			report := t.reports[0]
+			t.reports = t.reports[1:]
+			if told != nil && want.WRID < unreliableID && want.Status == ib.WCSuccess {
+				if got := told(&wcs[i]); got != report {
+					t.wrong(13, "the network is said to have told %+v of %+v, and has told %+v", got, wcs[i], report)
+				}
+			}
+		}
 		if want.Timestamp == 0 {
 			want.Timestamp = wcs[i].Timestamp
 		}
@@ -347,7 +356,10 @@ func (o *observer) unbind(t *twin) {
 }
 
 // compare holds what a queue pair says that it has repaired against what it had to.
-func (t *twin) compare(got verbs.Repairs) {
+func (t *twin) compare(got verbs.Repairs, cnps uint64) {
+	if cnps != t.cnps+t.cnpsBefore {
+		t.wrong(14, "it counts %d congestion notifications, and there were %d", cnps, t.cnps+t.cnpsBefore)
+	}
 	c := t.o.counts[t.host]
 	c["local_ack_timeout_err"] += t.repairs.Timeouts
 	c["rnr_nak_retry_err"] += t.repairs.RNRNAKs

@@ -32,6 +32,8 @@ type ward struct {
 	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
 	accepted              uint64           // requests of the program
 	bytes                 units.Bytes
+	tells                 map[uint32]verbs.TelemetryQP // by their numbers
+	telemetry             verbs.Telemetry
 	later                 bool // its clock began late
 	p                     *Process
 }
@@ -273,6 +275,7 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		soft := q.(softQP)
 		full = &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
 		own.twin.qpn = q.Num()
+		p.w.tells[q.Num()] = soft
 		p.w.watch.add(own.twin)
 	} else {
 		sim := q.(simQP)
@@ -335,7 +338,7 @@ type wardCQ struct {
 func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 	n, err := c.CQ.Poll(wc)
 	if o := c.w.watch; o != nil {
-		o.polled(o.run.engine.Now(), c.w.host, c, wc[:n], n == len(wc) || err != nil)
+		o.polled(o.run.engine.Now(), c.w.host, c, wc[:n], n == len(wc) || err != nil, c.told)
 	}
 	for i := range wc[:n] {
 		if own := c.w.paces[wc[i].QPN]; own != nil && own.sends == c {
@@ -344,6 +347,15 @@ func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
 	}
 	return n, err
+}
+
+// told is what the network has told of a completion that the last Poll has returned.
+func (c *wardCQ) told(wc *verbs.WC) signals {
+	t := &c.w.telemetry
+	if q := c.w.tells[wc.QPN]; q == nil || !q.CompletionTelemetry(wc, t) {
+		return signals{}
+	}
+	return signals{t.ECN, t.EIN, t.HasTurnaround, t.Coalesced, t.Turnaround}
 }
 
 // CreateCompChannel implements verbs.Device.

@@ -125,7 +125,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	switch {
 	case a.State == ib.Reset:
-		t.compare(repairs)
+		t.compare(repairs, q.QP.(verbs.CNPQP).CNPs())
 		o.unlink(t)
 		t.reset()
 	case a.State == ib.Init:
@@ -164,11 +164,11 @@ func (q *wardQP) Close() error {
 		}
 		return err
 	}
-	repairs := q.QP.(verbs.RepairsQP).Repairs()
+	repairs, cnps := q.QP.(verbs.RepairsQP).Repairs(), q.QP.(verbs.CNPQP).CNPs()
 	err := q.QP.Close()
 	if err == nil {
 		if q.twin.service != ib.UD {
-			q.twin.compare(repairs)
+			q.twin.compare(repairs, cnps)
 		}
 		o.remove(q.twin)
 		q.w.forget(q)
@@ -179,6 +179,7 @@ func (q *wardQP) Close() error {
 // forget forgets a queue pair that is destroyed.
 func (w *ward) forget(q *wardQP) {
 	delete(w.qps, q.QP)
+	delete(w.tells, q.QP.Num())
 	if num := q.QP.Num(); w.paces[num] == q.pace {
 		delete(w.paces, num)
 	}
