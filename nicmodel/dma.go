@@ -40,7 +40,7 @@ func (m *dma) invalidate(q *qp, key uint32) bool {
 	if r == nil {
 		return m.regions.Unbind(q.owner(), key)
 	}
-	return r.PD == q.cfg.PD && m.translation.Forget(key)
+	return r.PD == q.cfg.PD && m.translation.Invalidate(key)
 }
 
 // gather checks and fetches the payload of a packet. inline says that the payload

@@ -27,6 +27,34 @@ func TestLocalInvalidateCompletes(t *testing.T) {
 	}
 }
 
+// A key that was invalidated belongs to its region until that is deregistered: however many are,
+// deregistering it takes no other's away.
+func TestInvalidatedKeysAreKept(t *testing.T) {
+	b, x, _ := joined(t)
+	var first, at = uint32(0), units.Time(0)
+	for i := range 600 {
+		r := x.region(t, make([]byte, 8))
+		switch {
+		case i == 0:
+			first = r.Key
+		case r.Key == first:
+			t.Fatalf("key %#x is another region's, while its own is not deregistered", r.Key)
+		}
+		b.post(x, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRLocalInv, Signaled: true, Imm: r.Key}})
+		at += units.Millisecond
+		b.e.RunUntil(at)
+		if got := b.poll(x); len(got) != 1 {
+			t.Fatalf("completions %v", got)
+		}
+	}
+	if x.nic.DeregMR(first) {
+		t.Error("an invalid key was valid, as its region was deregistered")
+	}
+	if r := x.region(t, make([]byte, 8)); r.Key>>8 != first>>8 {
+		t.Errorf("key %#x, expected the place of %#x, which is free", r.Key, first)
+	}
+}
+
 func TestLocalInvalidateStaysInItsProtectionDomain(t *testing.T) {
 	b, x, _ := joined(t)
 	other, _ := x.nic.RegMR(x.nic.AllocPD(), make([]byte, 100), 0, ib.AccessLocalWrite)

@@ -15,7 +15,7 @@ type clock struct {
 
 func (c *clock) read() units.LongTime {
 	if c.world != nil {
-		return c.world.engine.Now().Long()
+		return c.world.engine.Now().Long().Add(c.world.cfg.Start)
 	}
 	return units.Long(time.Since(c.start))
 }

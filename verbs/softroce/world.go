@@ -42,19 +42,32 @@ type WorldConfig struct {
 	Latency units.Time // from the end of sending to arrival
 	MTU     ib.MTU     // the largest path MTU
 	Window  int        // packets that a connection may have under way; 0 for the default
-	Seed    uint64     // of queue pair numbers, keys and addresses
-	Shape   Shape      // of what each device sends, before it reaches its link
-	Wire    fault.Wire // nil if nothing goes wrong
+	// TrafficClass is that of address vectors without one, and Turnaround has requests ask
+	// how long the peer takes to answer.
+	TrafficClass uint8
+	Turnaround   bool
+	// Start is what the devices' clocks show as simulated time begins. One that counts from near
+	// the end of its range sets all instants back within the run.
+	Start units.Time
+	// Moderation is for how long a host's packets are gathered before its device gets them
+	// together, from the first on; 0 gives each at once.
+	Moderation units.Time
+	Seed       uint64     // of queue pair numbers, keys and addresses
+	Shape      Shape      // of what each device sends, before it reaches its link
+	Wire       fault.Wire // nil if nothing goes wrong
 
 	// Sent is called for each packet as it leaves, from the Base Transport Header to
 	// the ICRC, before anything happens to it; nil for nobody. id is its IPv4
 	// identification. It must not keep p.
 	Sent func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte)
-	// Delivered is called for each packet with a right ICRC before its device gets it, and
+	// Expired is called as a device's alarm rings, before it does what is due; nil for nobody.
+	Expired func(now units.Time, host int)
+	// Delivered is called for each packet with a right ICRC before its device gets it, with the
+	// stamp of its arrival and whether it is the first of those that it gets together, and
 	// Forge where Wire has a packet forged, with the packet and what fault.Fate.As says:
 	// what it answers is whether the packet itself is lost. It may Inject others. Both may be
 	// nil, and must not keep p.
-	Delivered func(now units.Time, from, to int, p []byte)
+	Delivered func(stamp uint64, first bool, from, to int, trafficClass uint8, p []byte)
 	Forge     func(from, to int, as uint32, p []byte) (instead bool)
 }
 
@@ -73,6 +86,8 @@ type flight struct {
 	trafficClass uint8
 	hopLimit     uint8
 	id           uint16 // IPv4 identification
+	index        int32  // in World.flights
+	stamp        uint64 // of its arrival
 	n            int
 	data         [endpoint.MaxPacket]byte
 }
@@ -81,6 +96,7 @@ type flight struct {
 const (
 	arrives uint32 = iota
 	expires
+	interrupts
 )
 
 // NewWorld returns a World with n devices on an engine. Their addresses are 10.0.0.1
@@ -95,6 +111,10 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 		return nil, fmt.Errorf("softroce: Window %d, expected up to %d", c.Window, maxWindow)
 	case c.Shape.validate() != nil:
 		return nil, fmt.Errorf("softroce: Shape: %w", c.Shape.validate())
+	case c.Start < 0:
+		return nil, fmt.Errorf("softroce: Start %v, expected 0 or more", c.Start)
+	case c.Moderation < 0 || c.Moderation > units.Second:
+		return nil, fmt.Errorf("softroce: Moderation %v, expected 0 to 1s", c.Moderation)
 	case c.Latency < 0 || c.Latency > units.Second:
 		return nil, fmt.Errorf("softroce: Latency %v, expected 0 to 1s", c.Latency)
 	}
@@ -106,12 +126,11 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 	}
 	w.rng = rand.NewChaCha8(seed)
 	for i := range n {
-		off := false
 		l := link{
 			name: fmt.Sprintf("h%d", i), ready: true, mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
-		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, turns: &off}
+		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, tclass: c.TrafficClass, turns: &c.Turnaround}
 		d, err := newDevice(fmt.Sprintf("soft:h%d", i), l, o, c.MTU, clock{world: w}, w.rng)
 		if err != nil {
 			return nil, err
@@ -210,8 +229,10 @@ type memoryWire struct {
 	host  int
 	until units.Time // the link is busy
 	paths pathCache
-	one   [1]endpoint.Packet
-	gone  bool
+	// gathered are packets that wait for the device, and packets those that it gets.
+	gathered []*flight
+	packets  []endpoint.Packet
+	gone     bool
 }
 
 func (m *memoryWire) segments() int { return 64 }
@@ -284,7 +305,7 @@ func (w *World) launch(at units.Time, src netip.AddrPort, to int, class, hopLimi
 		i, w.free = w.free[n-1], w.free[:n-1]
 	} else {
 		i = int32(len(w.flights))
-		w.flights = append(w.flights, new(flight))
+		w.flights = append(w.flights, &flight{index: i})
 	}
 	f := w.flights[i]
 	f.src, f.to, f.trafficClass, f.hopLimit, f.id = src, to, class, hopLimit, id
@@ -299,38 +320,60 @@ func (w *World) Handle(ev des.Event) {
 		d := w.devices[ev.Arg&0xff]
 		if a := d.timer.(*worldAlarm); a.set && a.generation == ev.Arg>>8 {
 			a.set = false
+			if w.cfg.Expired != nil {
+				w.cfg.Expired(w.engine.Now(), a.host)
+			}
 			d.expire()
 		}
 		return
 	}
+	if ev.Kind == interrupts {
+		m := w.wires[ev.Arg]
+		m.arrive(m.gathered)
+		for _, f := range m.gathered {
+			w.free = append(w.free, f.index)
+		}
+		m.gathered = m.gathered[:0]
+		return
+	}
 	f := w.flights[ev.Arg]
-	w.wires[f.to].arrive(f)
-	w.free = append(w.free, int32(ev.Arg))
+	m := w.wires[f.to]
+	f.stamp = uint64(w.devices[f.to].Now())
+	if m.gathered = append(m.gathered, f); w.cfg.Moderation == 0 {
+		w.Handle(des.Event{Kind: interrupts, Arg: uint64(f.to)})
+	} else if len(m.gathered) == 1 {
+		w.engine.Schedule(w.engine.Now()+w.cfg.Moderation, &w.src, w.id, interrupts, uint64(f.to))
+	}
 }
 
-// arrive hands a packet to the device.
-func (m *memoryWire) arrive(f *flight) {
+// arrive hands packets to the device.
+func (m *memoryWire) arrive(flights []*flight) {
 	d := m.world.devices[m.host]
 	if m.gone {
 		return
 	}
-	p := &m.one[0]
-	*p = endpoint.Packet{
-		Data: f.data[:f.n], Src: f.src, TrafficClass: f.trafficClass, HopLimit: f.hopLimit, Stamp: uint64(d.Now()),
+	m.packets = m.packets[:0]
+	for _, f := range flights {
+		p := endpoint.Packet{
+			Data: f.data[:f.n], Src: f.src, TrafficClass: f.trafficClass, HopLimit: f.hopLimit, Stamp: f.stamp,
+		}
+		if f.n < roce.BTHBytes+roce.ICRCBytes {
+			d.counters.malformed.Add(1)
+			continue
+		}
+		path := m.paths.get(f.src, m.local())
+		if _, ok := path.RecoverID(p.Data, f.id); !ok {
+			d.counters.badICRC.Add(1)
+			continue
+		}
+		if w := m.world; w.cfg.Delivered != nil {
+			w.cfg.Delivered(f.stamp, len(m.packets) == 0, int(f.src.Addr().As4()[3])-1, m.host, f.trafficClass, p.Data)
+		}
+		m.packets = append(m.packets, p)
 	}
-	if f.n < roce.BTHBytes+roce.ICRCBytes {
-		d.counters.malformed.Add(1)
-		return
+	if len(m.packets) > 0 {
+		d.deliver(m.packets)
 	}
-	path := m.paths.get(f.src, m.local())
-	if _, ok := path.RecoverID(p.Data, f.id); !ok {
-		d.counters.badICRC.Add(1)
-		return
-	}
-	if w := m.world; w.cfg.Delivered != nil {
-		w.cfg.Delivered(w.engine.Now(), int(f.src.Addr().As4()[3])-1, m.host, p.Data)
-	}
-	d.deliver(m.one[:])
 }
 
 // What a wire has for goroutines, of which there are none here.

@@ -100,6 +100,9 @@ func (a *agent) drain() {
 		if e.Type == cm.EventDisconnected && bytes.HasPrefix(e.Private, forgedMark) {
 			a.p.Failf("rule 6: connection %#x is ended by a DREQ that names another queue pair", e.ID)
 		}
+		if e.Type == cm.EventRequest && (bytes.HasPrefix(e.Private, impossible) || e.ServiceID != service) {
+			a.p.Failf("rule 21: connection %#x is made of a request that must make none, to service %#x", e.ID, e.ServiceID)
+		}
 		a.events = append(a.events, e)
 	}
 	if at := a.core.Deadline(); at < a.wakeAt {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
@@ -20,10 +21,24 @@ func (r *run) build() error {
 	c := softroce.DefaultWorld()
 	c.Seed, c.Wire = r.cfg.Seed, r
 	r.observer = newObserver(r)
-	c.Sent, c.Delivered, c.Forge = r.sent, r.observer.delivered, r.forge
+	c.Sent, c.Delivered, c.Forge, c.Expired = r.sent, r.observer.delivered, r.forge, r.observer.rings
 	// Half of the seeds have a window that matters.
-	if draw := rand.New(rand.NewPCG(c.Seed, 0x817d)); draw.IntN(2) == 0 {
+	draw := rand.New(rand.NewPCG(c.Seed, 0x817d))
+	if draw.IntN(2) == 0 {
 		c.Window = 1 + draw.IntN(32)
+		r.observer.window = c.Window
+	}
+	if draw.IntN(2) == 0 {
+		c.TrafficClass = roce.ECNECT0
+	}
+	c.Turnaround = draw.IntN(2) == 0
+	r.observer.turnaround = c.Turnaround
+	if draw.IntN(4) == 0 { // instants are set back within the span
+		c.Start = clockRange - units.Time(draw.Int64N(int64(r.cfg.Span)))
+		r.observer.start = c.Start
+	}
+	if draw.IntN(3) == 0 {
+		c.Moderation = units.Time(draw.Int64N(int64(5 * units.Microsecond)))
 	}
 	w, err := softroce.NewWorld(r.engine, r.cfg.Processes, c)
 	if err != nil {
@@ -35,6 +50,9 @@ func (r *run) build() error {
 	}
 	return nil
 }
+
+// clockRange is after how long the devices and the shim set their instants back.
+const clockRange units.Time = 1 << 60
 
 // buildSim makes a lossless star: what is lost, the faults have lost.
 func (r *run) buildSim() error {

@@ -21,6 +21,11 @@ type guardQP struct {
 	sends  []request // posted and not known to have ended
 	recvs  []request
 	failed bool // a request has completed with an error
+
+	accepted units.Bytes // of requests, since RESET
+	empty    int         // of them, without bytes
+	looks    int
+	mtu      ib.MTU
 }
 
 // request is a work request under way.
@@ -87,8 +92,13 @@ func (q *guardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 		q.sends = append(q.sends, request{
 			wr.WRID, wr.Opcode, q.init.SigAll || wr.Flags&verbs.SendSignaled != 0, wr.Length(),
 		})
+		q.accepted += units.Bytes(wr.Length())
+		if wr.Length() == 0 {
+			q.empty++
+		}
 	}
-	q.holdsItsOwn()
+	q.p.ward.accepted += uint64(n)
+	q.holdsItsOwn(n > 0)
 	// Requests without a completion of their own hold their places until a later one's
 	// is polled.
 	if errors.Is(err, verbs.ErrQueueFull) && len(q.sends) < q.init.Cap.MaxSendWR {
@@ -128,8 +138,17 @@ func (q *guardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if err := q.qp.Modify(a, mask); err != nil {
 		return err
 	}
+	if mask&verbs.AttrPathMTU != 0 {
+		q.mtu = a.PathMTU
+	}
 	if mask&verbs.AttrState != 0 && a.State == ib.Reset {
-		q.sends, q.recvs, q.failed = nil, nil, false
+		q.sends, q.recvs, q.failed, q.accepted, q.empty = nil, nil, false, 0, 0
+		if own := q.p.ward.paces[q.Num()]; own != nil {
+			own.reset()
+		}
+	}
+	if own, shim := q.p.ward.paces[q.Num()], q.shim(); own != nil && shim != nil && mask&verbs.AttrMaxQPRdAtomic != 0 && a.State == ib.RTS {
+		own.connected(shim.Control(), q.mtu)
 	}
 	return nil
 }
@@ -229,20 +248,27 @@ func (q *guardQP) received(wc *verbs.WC) {
 	}
 }
 
-// holdsItsOwn holds what the shim says is with the NIC against what was asked and has not
-// completed.
-func (q *guardQP) holdsItsOwn() {
-	shim, ok := q.qp.(*paced.QP)
-	if !ok {
+// shim is the shim's queue pair, nil if there is none.
+func (q *guardQP) shim() *paced.QP {
+	shim, _ := q.qp.(*paced.QP)
+	return shim
+}
+
+// holdsItsOwn holds what the shim does and says against what was asked and has not completed.
+// progressed says that it has just made progress.
+func (q *guardQP) holdsItsOwn(progressed bool) {
+	shim, own := q.shim(), q.p.ward.paces[q.Num()]
+	if shim == nil || own == nil {
 		return
 	}
-	most := units.Bytes(0)
-	for i := range q.sends {
-		most += units.Bytes(q.sends[i].length)
+	var stats *paced.QPStats
+	if q.looks++; q.looks%8 == 0 {
+		stats = &q.p.stats
+		if n := q.p.guard.dev.(*paced.Shim).Stats(); n.Failed > n.Messages || n.Messages > q.p.ward.accepted {
+			q.p.Failf("rule 19: the shim counts %d messages, %d failed, of %d", n.Messages, n.Failed, q.p.ward.accepted)
+		}
 	}
-	if out := shim.Outstanding(); out < 0 || out > most {
-		q.p.Failf("rule 7: queue pair %#x has %v with the NIC, and requests of %v under way", q.Num(), out, most)
-	}
+	own.holds(q.p.Now(), shim, q.accepted > own.sent || q.empty > own.zero, progressed, stats)
 }
 
 // underWay counts the requests and receives that have still to complete. Unsignaled

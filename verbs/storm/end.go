@@ -51,12 +51,19 @@ type end struct {
 	ownMR   verbs.MR
 	own     []byte // memory of this end's requests
 	offerMR verbs.MR
-	offer   []byte // memory that the other's requests act on
+	offer   []byte   // memory that the other's requests act on
+	tokenMR verbs.MR // that the other's SEND with invalidate takes away
 	recvMR  verbs.MR
 	recv    []byte // places of messages
 	slot    int    // bytes of each
 
-	remote        hello
+	remote    hello
+	window    verbs.MW // to offer, for the other end
+	windowKey uint32   // of it, once bound
+	fidget    verbs.MW // that nobody uses
+	invalid   []verbs.MR
+	extras    []extra // under way
+
 	started       bool
 	posted        int // requests
 	completed     int // of them, with success
@@ -66,8 +73,10 @@ type end struct {
 	brokenAt      units.Time
 	excused       bool // the other end or the connection manager has broken it off
 	parted        bool // the connection manager knows it
+	untoken       bool // the token is taken away
 	tampered      bool // memory was taken away, or memory asked for that is not the connection's
 	trespassed    bool // the latter: no more is posted
+	paused        bool // its send queue has been drained, once
 	draining      bool // the send queue is, until the event that it has
 	finished      bool
 	otherFinished bool
@@ -99,13 +108,19 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*e.slot)
 	e.plan.fillOwn(e.own)
 	e.theirs.fillTheirs(e.offer)
-	if e.ownMR, err = w.pd.RegMR(e.own, ib.AccessLocalWrite); err != nil {
+	if e.ownMR, err = w.register(e.own, ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
-	if e.offerMR, err = w.pd.RegMR(e.offer, all); err != nil {
+	if w.weather.extras > 0 {
+		all |= ib.AccessMWBind
+	}
+	if e.offerMR, err = w.register(e.offer, all); err != nil {
 		return nil, err
 	}
-	if e.recvMR, err = w.pd.RegMR(e.recv, ib.AccessLocalWrite); err != nil {
+	if e.recvMR, err = w.register(e.recv, ib.AccessLocalWrite); err != nil {
+		return nil, err
+	}
+	if e.tokenMR, err = w.pd.RegMR(make([]byte, 8), ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteInvalidate); err != nil {
 		return nil, err
 	}
 	psn := w.p.Rand.Uint32() & 0xffffff
@@ -114,7 +129,7 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	if n == 0 && w.p.Rand.IntN(3) == 0 {
 		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
 	}
-	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey()}
+	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey(), e.tokenMR.RKey()}
 	e.link.ends[side] = e
 	w.ends[id], w.byQPN[e.hello.qpn] = e, e
 	w.order = append(w.order, id)
@@ -144,7 +159,7 @@ func (w *peer) pump(e *end) bool {
 	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
 		w.pause(e)
 	}
-	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && e.posted-e.completed < w.weather.depth && r.IntN(n) == 0 {
+	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && e.posted-e.completed+len(e.extras) < w.weather.depth && r.IntN(n) == 0 {
 		w.trespass(e)
 	}
 	if w.srq == nil && r.IntN(3) > 0 {
@@ -158,15 +173,22 @@ func (w *peer) pump(e *end) bool {
 			did = true
 		}
 	}
-	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 && !e.trespassed {
+	if n := w.weather.extras; n > 0 && !e.tampered && !e.finished && r.IntN(n) == 0 {
+		w.ask(e)
+	}
+	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-len(e.extras)-(e.posted-e.completed)); n > 0 && !e.trespassed {
 		n = 1 + r.IntN(n)
 		if r.IntN(8) == 0 {
 			n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
 		}
 		wrs := make([]verbs.SendWR, n)
 		for i := range wrs {
-			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, e.remote.addr, e.remote.rkey)
-			if e.posted+i-e.completed == w.weather.depth-1 {
+			to := e.remote
+			if other := e.link.other(e.side); other != nil && other.windowKey != 0 && r.IntN(2) == 0 {
+				to.rkey = other.windowKey
+			}
+			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, &to)
+			if e.posted+i-e.completed+len(e.extras) == w.weather.depth-1 {
 				wrs[i].Flags |= verbs.SendSignaled // or no completion would ever make room
 			}
 		}
@@ -177,7 +199,7 @@ func (w *peer) pump(e *end) bool {
 			clear(wrs[i].Inline)
 		}
 		did = did || taken > 0
-		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed >= w.weather.depth) {
+		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed+len(e.extras) >= w.weather.depth) {
 			// The queue pair may be in error, and the completion that says so on its way.
 			if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
 				w.p.Failf("connection %v: post_send: %v", e.link.id, err)
@@ -188,7 +210,7 @@ func (w *peer) pump(e *end) bool {
 			w.breakOff(e)
 		}
 	}
-	if !e.finished && e.completed == len(e.plan.ops) && e.received == len(e.theirs.sends) {
+	if !e.finished && len(e.extras) == 0 && e.completed == len(e.plan.ops) && e.received == len(e.theirs.sends) {
 		e.finished, did = true, true
 		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, finishedMsg{e.link.id, e.nonce})
 	}
@@ -217,7 +239,6 @@ func (w *peer) impatient(e *end) {
 	if w.p.Now()-e.moved < impatience {
 		return
 	}
-	w.p.run.observer.stuck(e)
 	other := e.link.other(e.side)
 	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
 		w.p.Failf("connection %v stands still: this end has completed %d of %d requests and received %d of %d messages, the other %d of %d and %d of %d",
@@ -232,7 +253,7 @@ func (w *peer) impatient(e *end) {
 func (w *peer) tamper(e *end) {
 	e.tampered = true
 	mr := []verbs.MR{e.ownMR, e.offerMR, e.recvMR}[w.p.Rand.IntN(3)]
-	if err := mr.Close(); err != nil {
+	if err := mr.Close(); err != nil && !e.busy(mr, err) {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
 }
@@ -243,8 +264,7 @@ func (w *peer) pause(e *end) {
 		w.inError(e, err)
 		return
 	}
-	e.draining = true
-	w.p.run.observer.pause(e, true)
+	e.draining, e.paused = true, true
 }
 
 // resume goes on with a send queue that has drained.
@@ -253,7 +273,6 @@ func (w *peer) resume(e *end) {
 		return
 	}
 	e.draining, e.moved = false, w.p.Now()
-	w.p.run.observer.pause(e, false)
 	if err := e.qp.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
 		w.inError(e, err)
 	}
@@ -285,7 +304,17 @@ func (w *peer) trespass(e *end) {
 	if wr.Opcode != ib.WRRDMAWrite {
 		wr.SGL = []verbs.SGE{verbs.SGEOf(w.spareMR, 0, 8)}
 	}
-	switch r.IntN(4) {
+	switch r.IntN(6) {
+	case 4:
+		if other.windowKey == 0 {
+			return
+		}
+		wr.RKey = other.windowKey ^ 1<<r.IntN(8)
+	case 5:
+		if !other.untoken || wr.Opcode != ib.WRRDMAWrite {
+			return
+		}
+		wr.RemoteAddr, wr.RKey = other.tokenMR.Addr(), other.tokenMR.RKey()
 	case 0:
 		far := w.p.run.foreign[other.p.ID]
 		wr.RemoteAddr, wr.RKey = far.addr, far.rkey
@@ -320,7 +349,9 @@ func (w *peer) trespass(e *end) {
 
 // completion handles a completion of the end's queue pair.
 func (e *end) completion(w *peer, wc *verbs.WC) {
-	e.moved = w.p.Now()
+	if wc.WRID != extraID { // which the other end knows nothing of
+		e.moved = w.p.Now()
+	}
 	if wc.Status != ib.WCSuccess {
 		e.status(w, wc)
 		w.breakOff(e)
@@ -333,13 +364,18 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 		} else {
 			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
-		if err := e.theirs.delivered(e.received, wc, slot); err != nil {
+		e.untoken = e.untoken || wc.Flags&verbs.WCWithInv != 0
+		if err := e.theirs.delivered(e.received, wc, slot, e.hello.token); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 		if w.srq != nil {
 			w.srq.again(w, wc.WRID)
 		}
 		e.received++
+		return
+	}
+	if wc.WRID == extraID {
+		w.asked(e)
 		return
 	}
 	if wc.WRID == forbiddenID {
@@ -451,8 +487,9 @@ func (w *peer) over(e *end) {
 		}
 	}
 	var err error
-	// By the connection manager, a queue pair's number is not used again so soon.
-	if w.agent == nil && w.p.Rand.IntN(2) == 0 {
+	// By the connection manager, a queue pair's number is not used again so soon. The event of a
+	// drained queue may wait, and would be taken for another's.
+	if w.agent == nil && !e.paused && w.p.Rand.IntN(2) == 0 {
 		w.spares = append(w.spares, e.qp)
 		err = e.qp.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState)
 	} else {
@@ -462,7 +499,10 @@ func (w *peer) over(e *end) {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
 	w.p.run.gone[w.p.ID] = e.hello
-	for _, m := range []verbs.MR{e.ownMR, e.offerMR, e.recvMR} {
+	if err := e.freeExtras(); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+	}
+	for _, m := range []verbs.MR{e.ownMR, e.offerMR, e.recvMR, e.tokenMR} {
 		if err := m.Close(); err != nil && !e.tampered {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}

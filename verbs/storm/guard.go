@@ -107,6 +107,47 @@ func (d *guardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	return &guardMR{m, d.p}, nil
 }
 
+// RegMemory implements verbs.MemoryPD.
+func (d *guardPD) RegMemory(mem verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	if !d.p.enter() {
+		return nil, closed("reg_mr")
+	}
+	inner, ok := d.pd.(verbs.MemoryPD)
+	if !ok {
+		return nil, verbs.Errorf("reg_mr", d.p.dev.Name(), verbs.ErrNotSupported, "")
+	}
+	m, err := inner.RegMemory(mem, addr, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return &guardMR{m, d.p}, nil
+}
+
+// AllocMW implements verbs.WindowPD.
+func (d *guardPD) AllocMW(kind ib.MWType) (verbs.MW, error) {
+	if !d.p.enter() {
+		return nil, closed("alloc_mw")
+	}
+	m, err := verbs.AllocMW(d.pd, kind)
+	if err != nil {
+		return nil, err
+	}
+	return &guardMW{m, d.p}, nil
+}
+
+type guardMW struct {
+	verbs.MW
+	p *Process
+}
+
+// Close implements verbs.MW.
+func (m *guardMW) Close() error {
+	if !m.p.enter() {
+		return closed("dealloc_mw")
+	}
+	return m.MW.Close()
+}
+
 // CreateSRQ implements verbs.PD.
 func (d *guardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	if !d.p.enter() {
@@ -228,7 +269,7 @@ func (c *guardCQ) Poll(wc []verbs.WC) (int, error) {
 	}
 	for i := range wc[:n] {
 		if q := c.p.byNum[wc[i].QPN]; q != nil {
-			q.holdsItsOwn()
+			q.holdsItsOwn(q.init.SendCQ == c.cq)
 		}
 	}
 	return n, err

@@ -28,7 +28,8 @@ func (r *run) sent(now units.Time, src, dst netip.AddrPort, trafficClass uint8, 
 	if r.cfg.Sent != nil {
 		r.cfg.Sent(now, src, dst, trafficClass, id, p)
 	}
-	r.observer.sent(now, int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1, p)
+	from, to := int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1
+	r.observer.sent(now, from, to, p)
 }
 
 // keep keeps a packet for later.
@@ -77,7 +78,7 @@ func (r *run) forge(from, to int, as uint32, p []byte) (instead bool) {
 		if g := (roce.Packet{}); decodes(&g, old) && g.Opcode.Operation() >= ib.ReadResponseFirst && g.Opcode.Operation() <= ib.ReadResponseOnly {
 			// Where the READ was asked for again from its middle, the same bytes come as
 			// another part of it.
-			r.observer.tamper(r.observer.asks, to, g.DestQP)
+			r.observer.tamper(to, g.DestQP)
 		}
 		r.world.Inject(from, to, after, slices.Clone(old))
 	case 2: // far ahead, or far behind
@@ -121,7 +122,7 @@ func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byt
 	default:
 		return false
 	}
-	if !r.observer.tamper(r.observer.flows, to, h.DestQP) {
+	if !r.observer.tamper(to, h.DestQP) {
 		return false
 	}
 	if len(payload) < 200 && draw.IntN(3) > 0 {
@@ -134,7 +135,6 @@ func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byt
 	h.Pad = roce.Pad(len(payload))
 	p := put(h, payload)
 	r.world.Inject(from, to, 0, p)
-	r.observer.misfits[string(p)] = true
 	return true
 }
 
@@ -148,7 +148,13 @@ func (r *run) forgeMAD(from, to int, after units.Time, draw *rand.Rand, b []byte
 	n := h.Put(out)
 	out = out[:n+roce.MADBytes+roce.ICRCBytes]
 	forged := out[n : n+roce.MADBytes]
-	if m.RemoteCommID() != 0 && draw.IntN(2) == 0 {
+	var req roce.REQ
+	if draw.IntN(2) == 0 && m.Attribute() == roce.AttrREQ && req.Decode(m) == nil {
+		forgeRequest(draw, &req, draw.IntN(2) == 0)
+		if _, err := req.Put(forged, draw.Uint64()); err != nil {
+			return
+		}
+	} else if m.RemoteCommID() != 0 && draw.IntN(2) == 0 {
 		// The release of the connection, with a queue pair that is not its.
 		d := roce.DREQ{LocalCommID: m.LocalCommID(), RemoteCommID: m.RemoteCommID(), RemoteQPN: draw.Uint32N(1 << 24), Private: forgedMark}
 		if r.observer.knows(to, d.RemoteQPN) {

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,6 +28,11 @@ func Peers(p *Process) error {
 	if err != nil {
 		return err
 	}
+	if p.ID == 0 && p.Incarnation == 0 && p.run.cfg.Seed%8 == 1 {
+		if err := w.limits(); err != nil {
+			p.Failf("%v", err)
+		}
+	}
 	for idle := least; !w.finished(); {
 		if w.step() {
 			idle = least
@@ -48,23 +54,26 @@ const (
 
 // weather is what the peers of one run have in common.
 type weather struct {
-	mtu       ib.MTU
-	timeout   uint8
-	minRNR    uint8
-	depth     int  // of send queues
-	receives  int  // of receive queues
-	perPair   int  // connections of each two
-	srq       bool // processes have a shared receive queue
-	events    bool // they wait for completion events
-	managed   bool // connections are made by the connection manager, where there is one
-	oneCQ     bool
-	batch     int // of polls
-	rdAtomic  uint8
-	abuse     int // one step in so many calls the API in some arbitrary way; 0 for none
-	dereg     int // one step in so many takes registered memory away; 0 for none
-	forbidden int // one step in so many asks for what must be refused; 0 for none
-	datagrams int // one step in so many sends a datagram; 0 for none
-	drains    int // one step in so many drains a send queue; 0 for none
+	mtu        ib.MTU
+	timeout    uint8
+	minRNR     uint8
+	depth      int  // of send queues
+	receives   int  // of receive queues
+	perPair    int  // connections of each two
+	srq        bool // processes have a shared receive queue
+	events     bool // they wait for completion events
+	managed    bool // connections are made by the connection manager, where there is one
+	oneCQ      bool
+	batch      int // of polls
+	rdAtomic   uint8
+	abuse      int  // one step in so many calls the API in some arbitrary way; 0 for none
+	dereg      int  // one step in so many takes registered memory away; 0 for none
+	forbidden  int  // one step in so many asks for what must be refused; 0 for none
+	unreliable int  // one step in so many sends over an unreliable connection; 0 for none
+	datagrams  int  // one step in so many sends a datagram; 0 for none
+	drains     int  // one step in so many drains a send queue; 0 for none
+	extras     int  // one step in so many binds a window, or invalidates a key; 0 for none
+	foreign    bool // memory is another program's
 }
 
 func drawWeather(seed uint64) weather {
@@ -90,6 +99,15 @@ func drawWeather(seed uint64) weather {
 	if r := rand.New(rand.NewPCG(seed, 0x50d)); r.IntN(2) == 0 {
 		w.drains = 50 + r.IntN(500)
 	}
+	if r := rand.New(rand.NewPCG(seed, 0x0c)); r.IntN(2) == 0 {
+		w.unreliable = 5 + r.IntN(100)
+	}
+	if r := rand.New(rand.NewPCG(seed, 0xb1d)); r.IntN(2) == 0 {
+		w.extras = 3 + r.IntN(100)
+		w.foreign = r.IntN(2) == 0
+	} else {
+		w.foreign = r.IntN(3) == 0
+	}
 	return w
 }
 
@@ -98,27 +116,29 @@ type linkID struct{ client, server, k int }
 
 // peer is one process.
 type peer struct {
-	p         *Process
-	weather   weather
-	dev       verbs.Device
-	pd        verbs.PD
-	channel   verbs.CompChannel
-	send      verbs.CQ
-	recv      verbs.CQ
-	srq       *sharedReceives
-	agent     *agent
-	ends      map[linkID]*end
-	byQPN     map[uint32]*end
-	order     []linkID // of ends, so that a run does not depend on a map's order
-	clients   map[linkID]*client
-	calls     []linkID // clients, likewise
-	scratch   scratch
-	datagrams datagrams
-	wc        []verbs.WC
-	spares    []verbs.QP // reset, to be used again
-	spareMR   verbs.MR   // where results may go that nothing depends on
-	foreignPD verbs.PD
-	foreignMR verbs.MR
+	p           *Process
+	weather     weather
+	dev         verbs.Device
+	pd          verbs.PD
+	channel     verbs.CompChannel
+	send        verbs.CQ
+	recv        verbs.CQ
+	srq         *sharedReceives
+	agent       *agent
+	lookUps     map[uint32][]byte // what they said, by their IDs
+	ends        map[linkID]*end
+	byQPN       map[uint32]*end
+	order       []linkID // of ends, so that a run does not depend on a map's order
+	clients     map[linkID]*client
+	calls       []linkID // clients, likewise
+	scratch     scratch
+	datagrams   datagrams
+	unreliables map[int]*unreliable // by the other process
+	wc          []verbs.WC
+	spares      []verbs.QP // reset, to be used again
+	spareMR     verbs.MR   // where results may go that nothing depends on
+	foreignPD   verbs.PD
+	foreignMR   verbs.MR
 }
 
 // client is what makes a connection, again and again.
@@ -158,19 +178,21 @@ type hello struct {
 	qpn, psn uint32
 	addr     uint64
 	rkey     uint32
+	token    uint32 // the key of what a SEND with invalidate takes away
 }
 
 func (h *hello) put(nonce uint64, k int) []byte {
-	b := make([]byte, 24)
+	b := make([]byte, 28)
 	binary.BigEndian.PutUint64(b, nonce)
 	binary.BigEndian.PutUint64(b[8:], h.addr)
 	binary.BigEndian.PutUint32(b[16:], h.rkey)
 	b[20] = byte(k)
+	binary.BigEndian.PutUint32(b[24:], h.token)
 	return b
 }
 
 func parseHello(b []byte) (h hello, nonce uint64, k int) {
-	return hello{addr: binary.BigEndian.Uint64(b[8:]), rkey: binary.BigEndian.Uint32(b[16:])}, binary.BigEndian.Uint64(b), int(b[20])
+	return hello{addr: binary.BigEndian.Uint64(b[8:]), rkey: binary.BigEndian.Uint32(b[16:]), token: binary.BigEndian.Uint32(b[24:])}, binary.BigEndian.Uint64(b), int(b[20])
 }
 
 // service is the one that peers listen on.
@@ -186,7 +208,7 @@ func newPeer(p *Process) (*peer, error) {
 	if w.pd, err = w.dev.AllocPD(); err != nil {
 		return nil, err
 	}
-	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite); err != nil {
+	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessMWBind); err != nil {
 		return nil, err
 	}
 	if w.foreignPD, err = w.dev.AllocPD(); err != nil {
@@ -220,8 +242,20 @@ func newPeer(p *Process) (*peer, error) {
 	if p.run.cfg.Provider != "soft" {
 		w.weather.drains = 0 // the model has no SQD
 	}
+	w.weather.foreign = w.weather.foreign && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == ""
 	if p.run.cfg.Shim != "" {
 		w.weather.datagrams = 0 // the shim has none
+	}
+	if w.weather.unreliable > 0 && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == "" {
+		w.unreliables = map[int]*unreliable{}
+		for i := range p.Processes {
+			if i == p.ID {
+				continue
+			}
+			if w.unreliables[i], err = w.newUnreliable(i); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if w.weather.datagrams > 0 {
 		if err := w.newDatagrams(); err != nil {
@@ -234,8 +268,11 @@ func newPeer(p *Process) (*peer, error) {
 		}
 	}
 	if w.agent != nil {
-		if err := w.agent.core.Listen(service, 16); err != nil {
-			return nil, err
+		w.lookUps = map[uint32][]byte{}
+		for _, s := range []uint64{service, lookUpService} {
+			if err := w.agent.core.Listen(s, 16); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for server := p.ID + 1; server < p.Processes; server++ {
@@ -295,11 +332,18 @@ func (w *peer) step() bool {
 			did = w.pump(e) || did
 		}
 	}
+	if w.agent != nil && !w.p.Calm() && w.p.Rand.IntN(300) == 0 {
+		w.lookUp()
+	}
+	if n := w.weather.unreliable; n > 0 && !w.p.Calm() && w.p.Rand.IntN(n) == 0 {
+		w.converse((w.p.ID + 1 + w.p.Rand.IntN(w.p.Processes-1)) % w.p.Processes)
+	}
 	if n := w.weather.datagrams; n > 0 && !w.p.Calm() && w.p.Rand.IntN(n) == 0 {
 		w.sendDatagram()
 	}
 	if n := w.weather.abuse; n > 0 && w.p.Rand.IntN(n) == 0 {
 		w.abuse()
+		w.grasp()
 	}
 	if w.p.Rand.IntN(8) > 0 {
 		return did
@@ -446,6 +490,9 @@ func (w *peer) connect(e *end, to hello) error {
 func (w *peer) event(ev *cm.Event) {
 	core, now := w.agent.core, w.p.Now()
 	defer w.agent.drain()
+	if w.lookedUp(ev) {
+		return
+	}
 	_, params := w.parameters()
 	var e *end
 	for _, id := range w.order {
@@ -455,6 +502,12 @@ func (w *peer) event(ev *cm.Event) {
 	}
 	switch ev.Type {
 	case cm.EventRequest:
+		if bytes.HasPrefix(ev.Private, forgedMark) {
+			if w.p.Rand.IntN(2) == 0 { // else it takes too long
+				_ = core.Reject(now, ev.ID, roce.RejConsumer, []byte{1}, []byte{2})
+			}
+			return
+		}
 		remote, nonce, k := parseHello(ev.Private[roce.IPCMBytes:])
 		client := -1
 		for i := range w.p.Processes {
@@ -476,6 +529,9 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		e.connection = ev.ID
+		if err := e.agreed(ev, &w.weather); err != nil {
+			w.p.Failf("connection %v: %v", id, err)
+		}
 		mine := cm.Endpoint{
 			QPN: e.hello.qpn, StartingPSN: units.PSN(e.hello.psn), ResponderResources: w.weather.rdAtomic, InitiatorDepth: w.weather.rdAtomic, RNRRetryCount: 7,
 			Private: e.hello.put(nonce, k),
@@ -500,6 +556,9 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		remote, nonce, _ := parseHello(ev.Private)
+		if err := e.agreed(ev, &w.weather); err != nil {
+			w.p.Failf("connection %v: %v", e.link.id, err)
+		}
 		if nonce != e.nonce {
 			w.p.Failf("connection %v: the reply is another request's", e.link.id)
 			return
@@ -544,6 +603,12 @@ func (w *peer) poll(cq verbs.CQ) bool {
 			e.completion(w, &wc[i])
 		} else if w.datagrams.qp != nil && w.datagrams.qp.Num() == wc[i].QPN {
 			w.datagramCompleted(&wc[i])
+		} else {
+			for other, u := range w.unreliables {
+				if u.qp.Num() == wc[i].QPN {
+					w.unreliableCompleted(u, other, &wc[i])
+				}
+			}
 		}
 	}
 	return n > 0
@@ -560,6 +625,13 @@ func (w *peer) close() error {
 	for _, free := range []func() error{w.spareMR.Close, w.foreignMR.Close, w.foreignPD.Close} {
 		if err := free(); err != nil {
 			return err
+		}
+	}
+	for i := range w.p.Processes {
+		if u := w.unreliables[i]; u != nil {
+			if err := u.free(); err != nil {
+				return err
+			}
 		}
 	}
 	if w.datagrams.qp != nil {

@@ -58,6 +58,7 @@ func drawPlan(r *rand.Rand) *plan {
 	p.own = sourceBytes
 	var words [atomicWords]uint64
 	n := 1 + r.IntN(24)
+	invalidates := false // the other end has one key to take away
 	for i := range n {
 		o := planned{flags: verbs.SendSignaled, imm: r.Uint32()}
 		switch r.IntN(4) {
@@ -86,6 +87,9 @@ func drawPlan(r *rand.Rand) *plan {
 			o.op = ib.WRSend
 			if kind == 5 {
 				o.op = ib.WRSendWithImm
+			}
+			if kind == 4 && !invalidates && r.IntN(4) == 0 {
+				o.op, invalidates = ib.WRSendWithInv, true
 			}
 		case 6, 7:
 			o.op = ib.WRRDMARead
@@ -149,7 +153,7 @@ func (p *plan) lastRead() *planned {
 
 // receives reports whether the request consumes a receive.
 func (o *planned) receives() bool {
-	return o.op == ib.WRSend || o.op == ib.WRSendWithImm || o.op == ib.WRRDMAWriteWithImm
+	return o.op.ConsumesRecv()
 }
 
 func (o *planned) atomic() bool {
@@ -188,9 +192,12 @@ func fill(b []byte) {
 }
 
 // request is the work request of an op. mr is the requester's memory.
-func (p *plan) request(i int, mr verbs.MR, mem []byte, remote uint64, rkey uint32) verbs.SendWR {
-	o := &p.ops[i]
-	wr := verbs.SendWR{WRID: uint64(i), Opcode: o.op, Flags: o.flags, Imm: o.imm, RKey: rkey}
+func (p *plan) request(i int, mr verbs.MR, mem []byte, to *hello) verbs.SendWR {
+	o, remote := &p.ops[i], to.addr
+	wr := verbs.SendWR{WRID: uint64(i), Opcode: o.op, Flags: o.flags, Imm: o.imm, RKey: to.rkey}
+	if o.op == ib.WRSendWithInv {
+		wr.Imm = to.token
+	}
 	if o.flags&verbs.SendInline != 0 {
 		wr.Inline = bytes.Clone(mem[o.from : o.from+o.size])
 	} else {
@@ -224,12 +231,12 @@ func (p *plan) brought(i int, mem []byte) error {
 }
 
 // delivered says what is wrong with the n-th message that was received, if anything is.
-func (p *plan) delivered(n int, wc *verbs.WC, mem []byte) error {
+func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32) error {
 	if n >= len(p.sends) {
 		return fmt.Errorf("message %d was received, of %d sent", n, len(p.sends))
 	}
 	o := &p.ops[p.sends[n]]
-	want, imm, length := ib.WCRecv, o.op != ib.WRSend, o.size
+	want, imm, length := ib.WCRecv, o.op == ib.WRSendWithImm || o.op == ib.WRRDMAWriteWithImm, o.size
 	if o.op == ib.WRRDMAWriteWithImm {
 		want = ib.WCRecvRDMAWithImm
 	}
@@ -240,6 +247,8 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte) error {
 		return fmt.Errorf("message %d, of %d bytes, was received with %d, expected %d", n, o.size, wc.ByteLen, length)
 	case imm != (wc.Flags&verbs.WCWithImm != 0) || imm && wc.Imm != o.imm:
 		return fmt.Errorf("message %d was received with the immediate %#x (flags %#x), sent with %#x", n, wc.Imm, wc.Flags, o.imm)
+	case (o.op == ib.WRSendWithInv) != (wc.Flags&verbs.WCWithInv != 0) || o.op == ib.WRSendWithInv && wc.Imm != token:
+		return fmt.Errorf("message %d, a %v, was received with the key %#x taken away (flags %#x), and had %#x", n, o.op, wc.Imm, wc.Flags, token)
 	case want == ib.WCRecv && !bytes.Equal(mem[:o.size], o.data):
 		return fmt.Errorf("message %d was received with other bytes than were sent", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // Process is one incarnation of a process, as its program sees it. Only its program
@@ -20,14 +21,16 @@ type Process struct {
 	Incarnation int        // how often it has crashed
 	Rand        *rand.Rand // depends on the seed, ID and Incarnation alone
 
-	run    *run
-	dev    verbs.Device // the provider's
-	ward   *ward
-	guard  *guard
-	faults fault.Schedule // crashes and stalls ahead, by their instant
-	dead   bool
-	over   bool // the program has ended
-	inbox  []letter
+	run     *run
+	dev     verbs.Device // the provider's
+	ward    *ward
+	guard   *guard
+	stats   paced.QPStats
+	engines *rand.Rand     // of erratic engines
+	faults  fault.Schedule // crashes and stalls ahead, by their instant
+	dead    bool
+	over    bool // the program has ended
+	inbox   []letter
 
 	qps   map[verbs.QP]*guardQP
 	byNum map[uint32]*guardQP
@@ -80,13 +83,17 @@ func (p *Process) live() (err error) {
 // incarnate runs the program once, and reports whether it has crashed.
 func (p *Process) incarnate() (crashed bool, err error) {
 	p.Rand = newRand(p.run.cfg.Seed, p.ID, p.Incarnation)
-	p.ward = &ward{Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults)}
+	p.engines = newRand(p.run.cfg.Seed^0xe44a, p.ID, p.Incarnation)
+	p.ward = &ward{
+		Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults), host: p.ID, watch: p.run.observer,
+		qps: map[verbs.QP]verbs.QP{}, cqs: map[verbs.CQ]*wardCQ{}, srqs: map[verbs.SRQ]*wardSRQ{}, paces: map[uint32]*pace{}, p: p, tells: map[uint32]verbs.TelemetryQP{}, later: p.run.observer != nil && p.run.observer.start > 0,
+	}
 	p.qps, p.byNum, p.cqs = map[verbs.QP]*guardQP{}, map[uint32]*guardQP{}, map[verbs.CQ]*guardCQ{}
 	p.dead, p.onCrash = false, nil
 	for len(p.inbox) > 0 && p.inbox[0].at < p.Now() {
 		p.inbox = p.inbox[1:] // they found nobody
 	}
-	shim, err := p.run.shim(p.ward)
+	shim, err := p.run.shim(p)
 	if err != nil {
 		return false, err
 	}
@@ -121,6 +128,9 @@ func (p *Process) ended(shim verbs.Device) {
 	p.run.result.End = max(p.run.result.End, p.Now())
 	for _, f := range p.onCrash {
 		f()
+	}
+	if s, ok := shim.(*paced.Shim); ok {
+		p.ward.counted(s)
 	}
 	if err := shim.Close(); err != nil {
 		p.Failf("process %d has ended, and its device can't be closed: %v", p.ID, err)

@@ -109,9 +109,10 @@ type run struct {
 	hostile   hostile
 	observer  *observer // of the wire; nil over the NIC model
 
-	foreign, gone []hello       // by process: memory of another protection domain, and a key that is no more
-	mailboxes     []uint32      // by process: the queue pair that takes datagrams
-	panics        chan struct{} // closed by the first panic: nothing of the run can be relied upon then
+	foreign, gone []hello          // by process: memory of another protection domain, and a key that is no more
+	unreliables   map[[2]int]hello // by the process and whom it is for: ends of unreliable connections
+	mailboxes     []uint32         // by process: the queue pair that takes datagrams
+	panics        chan struct{}    // closed by the first panic: nothing of the run can be relied upon then
 }
 
 // errStop ends programs once the run has failed; errCrash ends one that crashes.
@@ -132,7 +133,7 @@ func Run(c Config) (*Result, error) {
 		c.Program = Peers
 	}
 	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{}),
-		mailboxes: make([]uint32, c.Processes), foreign: make([]hello, c.Processes), gone: make([]hello, c.Processes),
+		unreliables: map[[2]int]hello{}, mailboxes: make([]uint32, c.Processes), foreign: make([]hello, c.Processes), gone: make([]hello, c.Processes),
 	}
 	r.result.Seed, r.result.Faults = c.Seed, c.Faults
 	r.wire = c.Faults.Wire(c.Processes)
@@ -208,17 +209,32 @@ func (r *run) close() {
 // segmentBytes is the shim's segment: the least, so that plans are cut.
 const segmentBytes = 4 * units.KiB
 
-// shim lays the shim over a device, if the run has one.
-func (r *run) shim(d verbs.Device) (verbs.Device, error) {
+// shim lays the shim over a process's device, if the run has one.
+func (r *run) shim(p *Process) (verbs.Device, error) {
 	if r.cfg.Shim == "" {
-		return d, nil
+		return p.ward, nil
 	}
 	c := paced.DefaultConfig()
 	c.Segment = segmentBytes
-	if r.cfg.Shim != "none" {
+	erratically := drawShim(r.cfg.Seed, &c)
+	switch {
+	case r.cfg.Shim == "none":
+	case erratically:
+		c.Engine = func(cc.Env) (cc.Engine, error) {
+			e := &erratic{r: p.engines}
+			e.draw()
+			return e, nil
+		}
+	default:
 		c.Scheme = r.cfg.Shim
 	}
-	return paced.Wrap(d, c)
+	c.Observe = func(q *paced.QP, a *cc.Ack, control cc.Control) {
+		if own := p.ward.paces[q.Num()]; own != nil {
+			own.observed(a, control)
+		}
+	}
+	p.ward.shim = &c
+	return paced.Wrap(p.ward, c)
 }
 
 // Shrink leaves faults out of a failed run for as long as it still fails, and returns

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // ward is a process's device below the shim. It knows all that the process has made
@@ -18,8 +20,22 @@ import (
 // time of the NIC's clock, which drifts and steps.
 type ward struct {
 	verbs.Device
-	clock nicClock
-	made  []destroyer
+	clock                 nicClock
+	made                  []destroyer
+	host                  int
+	watch                 *observer // nil over the NIC model
+	qps                   map[verbs.QP]verbs.QP
+	cqs                   map[verbs.CQ]*wardCQ
+	srqs                  map[verbs.SRQ]*wardSRQ
+	paces                 map[uint32]*pace // of the shim's queue pairs, by their numbers
+	shim                  *paced.Config    // nil for none
+	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
+	accepted              uint64           // requests of the program
+	bytes                 units.Bytes
+	tells                 map[uint32]verbs.TelemetryQP // by their numbers
+	telemetry             verbs.Telemetry
+	later                 bool // its clock began late
+	p                     *Process
 }
 
 // destroyer is an object that a process has made.
@@ -137,33 +153,151 @@ type wardPD struct {
 // RegMR implements verbs.PD.
 func (p *wardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	m, err := p.PD.RegMR(buf, access)
-	if err == nil {
-		p.w.made = append(p.w.made, m.Close)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	return p.registered(m, buf, access), nil
+}
+
+// registered makes the region of the ward's.
+func (p *wardPD) registered(m verbs.MR, buf []byte, access ib.AccessFlags) *wardMR {
+	own := &wardMR{m, p.w, &region{pd: p, addr: m.Addr(), size: uint64(m.Length()), access: access, buf: buf}}
+	p.w.made = append(p.w.made, own.Close)
+	if p.w.watch != nil {
+		p.w.watch.regions[p.w.host][m.RKey()] = own.region
+	}
+	return own
+}
+
+type wardMR struct {
+	verbs.MR
+	w      *ward
+	region *region
+}
+
+// Close implements verbs.MR.
+func (m *wardMR) Close() error {
+	if m.w.watch != nil {
+		m.w.watch.quiet(m.w.watch.run.engine.Now(), m.w.host)
+	}
+	err := m.MR.Close()
+	if o := m.w.watch; err == nil && o != nil && o.regions[m.w.host][m.RKey()] == m.region {
+		m.region.gone = true
+		delete(o.regions[m.w.host], m.RKey())
+	}
+	return err
+}
+
+// RegMemory implements verbs.MemoryPD, for memory of the storm's own.
+func (p *wardPD) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	inner, ok := p.PD.(verbs.MemoryPD)
+	if !ok {
+		return nil, verbs.Errorf("reg_mr", p.w.Name(), verbs.ErrNotSupported, "")
+	}
+	mr, err := inner.RegMemory(m, addr, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return p.registered(mr, m.(interface{ bytes() []byte }).bytes(), access), nil
+}
+
+// AllocMW implements verbs.WindowPD.
+func (p *wardPD) AllocMW(kind ib.MWType) (verbs.MW, error) {
+	m, err := verbs.AllocMW(p.PD, kind)
+	if err != nil {
+		return nil, err
+	}
+	own := &wardMW{m, p.w}
+	if o := p.w.watch; o != nil {
+		o.windows[p.w.host][m.RKey()>>8] = &window{pd: p, kind: kind, key: m.RKey()}
+	}
+	p.w.made = append(p.w.made, own.Close)
+	return own, nil
+}
+
+// wardMW is a memory window below the shim.
+type wardMW struct {
+	verbs.MW
+	w *ward
+}
+
+// RKey implements verbs.MW.
+func (m *wardMW) RKey() uint32 {
+	key := m.MW.RKey()
+	if o := m.w.watch; o != nil {
+		o.quiet(o.run.engine.Now(), m.w.host)
+		if own := o.windows[m.w.host][key>>8]; own == nil || own.key != key {
+			o.run.failf("rule 13: process %d: a memory window has the key %#x, which no bind has given it", m.w.host, key)
+		}
+	}
+	return key
+}
+
+// Close implements verbs.MW.
+func (m *wardMW) Close() error {
+	o := m.w.watch
+	key := m.MW.RKey()
+	if o != nil {
+		o.quiet(o.run.engine.Now(), m.w.host)
+	}
+	err := m.MW.Close()
+	if err == nil && o != nil {
+		delete(o.windows[m.w.host], key>>8)
+	}
+	return err
 }
 
 // CreateQP implements verbs.PD.
 func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	own := &wardQP{w: p.w, twin: &twin{host: p.w.host, service: a.Type, pd: p, send: a.SendCQ, recv: a.RecvCQ, sigAll: a.SigAll, depth: a.Cap.MaxSendWR, receives: &receives{}}}
 	for _, c := range []*verbs.CQ{&a.SendCQ, &a.RecvCQ} {
 		if own, ok := (*c).(*wardCQ); ok {
 			*c = own.CQ
 		}
 	}
-	q, err := p.PD.CreateQP(a)
-	if err == nil {
-		p.w.made = append(p.w.made, q.Close)
+	if s, ok := a.SRQ.(*wardSRQ); ok {
+		a.SRQ, own.twin.receives = s.SRQ, &s.receives
 	}
-	return q, err
+	q, err := p.PD.CreateQP(a)
+	if err != nil {
+		return nil, err
+	}
+	own.QP = q
+	if p.w.shim != nil {
+		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), window: cc.Unlimited}
+		if port, err := p.w.Port(1); err == nil {
+			own.pace.line = units.Rate(port.LinkRate)
+		}
+		p.w.paces[q.Num()] = own.pace
+	}
+	var full verbs.QP
+	if p.w.watch != nil {
+		soft := q.(softQP)
+		full = &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
+		own.twin.qpn = q.Num()
+		p.w.tells[q.Num()] = soft
+		p.w.watch.add(own.twin)
+	} else {
+		sim := q.(simQP)
+		full = &simWardQP{wardQP: own, RateLimitQP: sim, TelemetryQP: sim, RepairsQP: sim, SentTimestampQP: sim}
+		own.twin = nil
+	}
+	p.w.qps[q] = full
+	p.w.made = append(p.w.made, full.Close)
+	return full, nil
 }
 
 // CreateSRQ implements verbs.PD.
 func (p *wardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	s, err := p.PD.CreateSRQ(a)
-	if err == nil {
-		p.w.made = append(p.w.made, s.Close)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	own := &wardSRQ{SRQ: s, w: p.w}
+	own.receives.shared = own
+	p.w.srqs[s] = own
+	p.w.made = append(p.w.made, own.Close)
+	return own, nil
 }
 
 // CreateAH implements verbs.PD.
@@ -187,6 +321,7 @@ func (w *ward) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	}
 	w.made = append(w.made, c.Close)
 	own := &wardCQ{c, w}
+	w.cqs[c] = own
 	if ch != nil {
 		ch.cqs[c] = own
 	}
@@ -202,10 +337,25 @@ type wardCQ struct {
 // Poll implements verbs.CQ.
 func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 	n, err := c.CQ.Poll(wc)
+	if o := c.w.watch; o != nil {
+		o.polled(o.run.engine.Now(), c.w.host, c, wc[:n], n == len(wc) || err != nil, c.told)
+	}
 	for i := range wc[:n] {
+		if own := c.w.paces[wc[i].QPN]; own != nil && own.sends == c {
+			own.completed(&wc[i])
+		}
 		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
 	}
 	return n, err
+}
+
+// told is what the network has told of a completion that the last Poll has returned.
+func (c *wardCQ) told(wc *verbs.WC) signals {
+	t := &c.w.telemetry
+	if q := c.w.tells[wc.QPN]; q == nil || !q.CompletionTelemetry(wc, t) {
+		return signals{}
+	}
+	return signals{t.ECN, t.EIN, t.HasTurnaround, t.Coalesced, t.Turnaround}
 }
 
 // CreateCompChannel implements verbs.Device.

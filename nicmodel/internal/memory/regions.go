@@ -34,6 +34,7 @@ type Extent struct {
 	page, table  uint64 // page size; where its translations lie
 	peer         bool   // it lies in the peer device
 	live         bool
+	held         bool // its key is invalid, and its own until it is deregistered
 }
 
 const (
@@ -98,18 +99,26 @@ func (m *Regions) Reserve(length uint64) uint64 {
 	return at
 }
 
-func (m *Regions) deregister(key uint32) bool {
+// invalidate ends a region's key, which no other gets before the region is deregistered.
+func (m *Regions) invalidate(key uint32) {
 	r := m.Find(key)
-	if r == nil {
+	r.live, r.held = false, true
+}
+
+// deregister frees a region's key, and reports whether it was valid.
+func (m *Regions) deregister(key uint32) bool {
+	i := key>>8 - 1
+	if int(i) >= len(m.regions) || m.regions[i].Key != key || !m.regions[i].live && !m.regions[i].held {
 		return false
 	}
-	i := key>>8 - 1
+	r := &m.regions[i]
+	valid := r.live
 	if r.peer {
 		m.peers--
 	}
 	*r = Extent{Key: key&^keyGeneration | (key+1)&keyGeneration}
 	m.free = append(m.free, i)
-	return true
+	return valid
 }
 
 // Find returns the region of a key, or nil.

@@ -46,13 +46,30 @@ func (x *Translation) enter(key uint32, page uint64) {
 	x.state.Write(r.table, lines*pcie.CacheLine)
 }
 
-// Forget takes a region away and reports whether there was one.
+// Forget takes a region away and reports whether its key was valid.
 func (x *Translation) Forget(key uint32) bool {
-	if r := x.regions.Find(key); r != nil {
-		x.state.Erase(x.keyAddr(key), keyBytes)
-		x.state.Erase(r.table, r.lines()*pcie.CacheLine)
-	}
+	x.erase(key)
 	return x.regions.deregister(key)
+}
+
+// Invalidate ends a region's key and reports whether it was valid.
+func (x *Translation) Invalidate(key uint32) bool {
+	valid := x.erase(key)
+	if valid {
+		x.regions.invalidate(key)
+	}
+	return valid
+}
+
+// erase erases the translations of a region whose key is valid, and reports whether it is.
+func (x *Translation) erase(key uint32) bool {
+	r := x.regions.Find(key)
+	if r == nil {
+		return false
+	}
+	x.state.Erase(x.keyAddr(key), keyBytes)
+	x.state.Erase(r.table, r.lines()*pcie.CacheLine)
+	return true
 }
 
 // Active reports whether translations may have to be waited for.
