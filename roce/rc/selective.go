@@ -226,20 +226,18 @@ func (q *QP) receiveSelective(now units.Time, h *Header, p int64, payload int, e
 			q.notReady(now, h.Syndrome, eff)
 		}
 	case syndromeKindNAK:
-		all := q.executedTo(now, p, eff)
-		if q.state == ib.Err {
-			return
-		}
-		switch h.Syndrome {
-		case SyndromeSelective, SyndromeSequence:
-			q.selective(h, eff)
-		case SyndromeInvalid, SyndromeAccess, SyndromeOperation:
-			if all {
-				q.failedRemotely(h.Syndrome, eff)
-			}
-		default:
+		if h.Syndrome > SyndromeOperation && h.Syndrome != SyndromeSelective {
 			q.ctr.GhostResponses++
 			eff.Drop = DropGhost
+			return
+		}
+		all := q.executedTo(now, p, eff)
+		switch {
+		case q.state == ib.Err:
+		case h.Syndrome == SyndromeSelective || h.Syndrome == SyndromeSequence:
+			q.selective(h, eff)
+		case all:
+			q.failedRemotely(h.Syndrome, eff)
 		}
 	default:
 		q.ctr.GhostResponses++
@@ -385,7 +383,9 @@ func (q *QP) receiveAnswer(now units.Time, h *Header, p int64, payload int, eff 
 func (q *QP) failAt(now units.Time, p int64, status ib.WCStatus, eff *Effects) {
 	if q.executedTo(now, p, eff) {
 		q.badResponse(status, eff)
+		return
 	}
+	eff.Drop = DropOutOfOrder
 }
 
 // ahead is what a responder of selective repeat has kept.

@@ -41,7 +41,7 @@ func TestNotificationTimes(t *testing.T) {
 	const later = 3 * units.Second
 	for _, back := range []units.Time{0, 2 * units.Second} {
 		l := newPair(t, 1, patient(1024))
-		a, b, w := l.a, l.b, l.w
+		a, b := l.a, l.b
 		setBack := func(h *host, now units.Time) units.Time {
 			if back > 0 {
 				h.e.SetBack(back, h.e.origin.Add(back))
@@ -61,9 +61,9 @@ func TestNotificationTimes(t *testing.T) {
 		}
 
 		// Taken by who serves a READ: for cnpOfRead.
-		b.absent = false
 		l = newPair(t, 1, patient(1024))
-		a, b, w = l.a, l.b, l.w
+		a, b = l.a, l.b
+		w := l.w
 		ml, _ := a.reg(8, allAccess)
 		mr, _ := b.reg(8, allAccess)
 		if b.notify(0, a, l.y) {
