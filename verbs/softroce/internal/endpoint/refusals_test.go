@@ -94,7 +94,9 @@ func TestMakingRefuses(t *testing.T) {
 		return func() (io.Closer, error) { return p.AllocMW(typ) }
 	}
 	handle := func(p *PD, label uint32) func() (io.Closer, error) {
-		return func() (io.Closer, error) { return p.CreateAH(verbs.AddressVector{GID: other.addr.Addr(), FlowLabel: label}) }
+		return func() (io.Closer, error) {
+			return p.CreateAH(verbs.AddressVector{GID: other.addr.Addr(), FlowLabel: label})
+		}
 	}
 	for _, c := range []struct {
 		name string
