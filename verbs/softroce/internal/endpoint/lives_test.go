@@ -401,3 +401,36 @@ func TestLateWritesFail(t *testing.T) {
 		}
 	}
 }
+
+// What waits to be written is written before another queue pair's packet is taken: that it fails
+// is its own queue pair's matter.
+func TestLateWritesFailTheirOwn(t *testing.T) {
+	w := newWorld(t, 5, 2)
+	w.batches = true
+	a, b := w.hosts[0], w.hosts[1]
+	const n = 2 * pageBytes
+	ml, local := a.reg(n, allAccess)
+	mr, remote := b.regOther(n, allAccess)
+	fill(w.rng, local)
+	remote.noWrite = remote.start
+	var qps, peers [2]*QP
+	for i := range qps {
+		qps[i], peers[i] = w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, nil)
+		w.connect(qps[i], peers[i], a, b, patient(1024), 0)
+	}
+	w.tap = func(from *host, _ *Route, p []byte) bool { return from != a || ib.Opcode(p[0]) != ib.WriteLast }
+	a.post(qps[0], verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: sge(ml, 0, 2048), RemoteAddr: mr.Addr(), RKey: mr.Key()})
+	a.post(qps[1], verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: sge(ml, pageBytes, 100), RemoteAddr: mr.Addr() + pageBytes, RKey: mr.Key()})
+	w.run(units.Millisecond)
+	if s := [2]ib.QPState{peers[0].State(), peers[1].State()}; s != [2]ib.QPState{ib.Err, ib.RTS} {
+		t.Errorf("the responders are in %v", s)
+	}
+	if !bytes.Equal(remote.data[pageBytes:][:100], local[pageBytes:][:100]) {
+		t.Error("what could be written was not")
+	}
+	for _, wc := range a.poll() {
+		if want := map[uint32]ib.WCStatus{qps[0].num: ib.WCRemAccessErr, qps[1].num: ib.WCSuccess}[wc.QPN]; wc.Status != want {
+			t.Errorf("%+v, want %v", wc, want)
+		}
+	}
+}
