@@ -152,6 +152,13 @@ var edgeRules = []struct {
 		poll => recv 1 local length error
 		counters => OutOfSequence 1, RespRemoteInvalidRequest 1, RespLocalLengthError 1, RxWriteRequests 1, RxReadRequests 1, RxAtomicRequests 1, RxSendRequests 1`},
 
+	{name: "immediate data leave with the requests that have them alone", script: `
+		post SEND 1 imm=5
+		post WRITE 1 imm=5
+		post READ 1 imm=5
+		post SEND_WITH_IMM 257 imm=5
+		send => SEND_ONLY 0 1 A; WRITE_ONLY 1 1 va=0 len=1 A; READ_REQUEST 2 0 va=0 len=1 A; SEND_FIRST 3 256; SEND_LAST_IMM 4 1 imm=5 A`},
+
 	// Selective repeat.
 	{name: "selective: after a timeout all goes again, and its timer is that of the first", cfg: reorders, script: `
 		post WRITE 600

@@ -286,6 +286,28 @@ func TestOtherAddresses(t *testing.T) {
 	}
 }
 
+// A message of a connection that names a question is counted, and does nothing.
+func TestConnectionsMessagesForAQuestion(t *testing.T) {
+	for name, m := range map[string]func(id uint32) putter{
+		"REP":  func(id uint32) putter { return &roce.REP{LocalCommID: 9, RemoteCommID: id, LocalQPN: 5} },
+		"RTU":  func(id uint32) putter { return &roce.RTU{LocalCommID: 9, RemoteCommID: id} },
+		"MRA":  func(id uint32) putter { return &roce.MRA{LocalCommID: 9, RemoteCommID: id, ServiceTimeout: 20} },
+		"REJ":  func(id uint32) putter { return &roce.REJ{LocalCommID: 9, RemoteCommID: id, Reason: roce.RejConsumer} },
+		"DREQ": func(id uint32) putter { return &roce.DREQ{LocalCommID: 9, RemoteCommID: id} },
+		"DREP": func(id uint32) putter { return &roce.DREP{LocalCommID: 9, RemoteCommID: id} },
+	} {
+		h, id := asker(t)
+		h.oneMAD()
+		due := h.Deadline()
+		h.Receive(1, toServer, mad(t, m(id)))
+		h.noMAD()
+		h.noEvent()
+		if h.State(id) != cm.LookUpSent || h.Deadline() != due || h.Counters.WrongState != 1 || h.Counters.Duplicates != 0 {
+			t.Errorf("%s: in %v, %+v", name, h.State(id), h.Counters)
+		}
+	}
+}
+
 // Questions for who serves a service ID are bound as requests are.
 func TestLookUpBounds(t *testing.T) {
 	h, _ := asker(t)
