@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/fakenic"
@@ -88,5 +89,77 @@ func TestEventsNameTheProgramsObjects(t *testing.T) {
 	}
 	if pd, ok := p.pdA.(interface{ Unwrap() verbs.PD }); !ok || pd.Unwrap() == nil || pd.Unwrap() == p.pdA {
 		t.Error("the domain has no provider's below it")
+	}
+}
+
+// The provider's queue takes as many segments as may be outstanding, or as the program's has
+// requests, and no more than the device or the shim allows.
+func TestDepthOfTheProvidersQueue(t *testing.T) {
+	const segment = 16 * units.KiB
+	for _, c := range []struct {
+		outstanding units.Bytes
+		wr, most    int // requests of the program's queue, and of any of the device's; 0: no bound
+		want        int
+	}{
+		{segment, 1, 0, 1},
+		{5 * segment, 1, 0, 5},
+		{5*segment + 1, 1, 0, 6},
+		{6*segment - 1, 1, 0, 6},
+		{5 * segment, 6, 0, 6},
+		{units.GiB, 1, 0, 4096},
+		{units.GiB, 1, 100, 100},
+		{segment, 100, 100, 100},
+		{segment, 5000, 0, 4096},
+		{segment, 0, 0, 1},
+	} {
+		cfg := uncalibrated()
+		cfg.Segment, cfg.MaxOutstanding = segment, c.outstanding
+		p := newBench(t, cfg, func(p *bench) { p.a.Attrs = func(a *verbs.DeviceAttr) { a.MaxQPWR = c.most } })
+		cap := defaultCap()
+		cap.MaxSendWR = c.wr
+		q, _ := p.connect(cap)
+		if below := must(q.Unwrap().Query())(t); below.Cap.MaxSendWR != c.want {
+			t.Errorf("%v outstanding, %d requests, %d of the device: %d segments, want %d", c.outstanding, c.wr, c.most, below.Cap.MaxSendWR, c.want)
+		}
+		if own := must(q.Query())(t); own.Cap.MaxSendWR != max(c.wr, 1) || own.Cap.MaxRecvWR != cap.MaxRecvWR {
+			t.Errorf("the program's queue has %+v", own.Cap)
+		}
+	}
+	p := newBench(t, uncalibrated(), func(p *bench) { p.a.Attrs = func(a *verbs.DeviceAttr) { a.MaxQPWR = 100 } })
+	for wr, want := range map[int]error{100: nil, 101: verbs.ErrInvalid} {
+		_, err := p.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq, Cap: verbs.QPCap{MaxSendWR: wr}})
+		if !errors.Is(err, want) {
+			t.Errorf("%d requests where the device takes 100: %v", wr, err)
+		}
+	}
+}
+
+// The queues in which segments complete have room for all that queue pairs may have under way,
+// and for a kick: the first for 4096, the next for twice as many, and none for more than the device's.
+func TestSizesOfTheProvidersCQs(t *testing.T) {
+	for _, c := range []struct {
+		wr, most int // of each queue pair, and of the device's queues
+		want     []int
+	}{
+		{4095, 0, []int{4096, 8192, 8192}},
+		{4096, 0, []int{4097, 8194, 8194}},
+		{2047, 0, []int{4096, 4096, 8192}},
+		{2048, 0, []int{4096, 8192, 8192}},
+		{2048, 5000, []int{4096, 5000, 5000}},
+		{16, 20, []int{20, 20}},
+	} {
+		cfg := uncalibrated()
+		cfg.MaxOutstanding = cfg.Segment
+		p := newBench(t, cfg, func(p *bench) { p.a.Attrs = func(a *verbs.DeviceAttr) { a.MaxCQE = c.most } })
+		cap := defaultCap()
+		cap.MaxSendWR = c.wr
+		var got []int
+		for range c.want {
+			q, _ := p.connect(cap)
+			got = append(got, q.BelowSends().Cap())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d requests each, queues of up to %d: %v, want %v", c.wr, c.most, got, c.want)
+		}
 	}
 }
