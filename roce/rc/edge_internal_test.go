@@ -227,6 +227,25 @@ func TestNoBound(t *testing.T) {
 	}
 }
 
+// Within a bound the packet that is sent while no answer is due asks for one.
+func TestABoundAsksWhileNoAnswerIsDue(t *testing.T) {
+	p := newPair(t, 1000)
+	p.a.BoundInflight(units.MiB)
+	p.post(t, &Request{Op: ib.WRRDMAWrite, Length: 10 * 1024})
+	next := func(want bool) {
+		t.Helper()
+		if !p.a.NextRequest(0, &p.d) || p.d.Header.AckReq != want {
+			t.Errorf("packet %d asks %v, want %v", p.d.Header.PSN, p.d.Header.AckReq, want)
+		}
+	}
+	for range 3 {
+		next(true)
+		next(false)
+		next(false)
+		p.a.Receive(0, &Header{Opcode: ib.Acknowledge, PSN: p.d.Header.PSN - 2, Syndrome: SyndromeUnlimited}, 0, &p.eff)
+	}
+}
+
 // An RNR wait ends when it is over, also where the clock is set back to just its end.
 func TestSetBackToTheEndOfAnRNRWait(t *testing.T) {
 	for _, beyond := range []units.Time{-1, 0, 1} {
