@@ -159,6 +159,15 @@ var edgeRules = []struct {
 		post SEND_WITH_IMM 257 imm=5
 		send => SEND_ONLY 0 1 A; WRITE_ONLY 1 1 va=0 len=1 A; READ_REQUEST 2 0 va=0 len=1 A; SEND_FIRST 3 256; SEND_LAST_IMM 4 1 imm=5 A`},
 
+	{name: "a READ response that can't be fetched: the NAK counts the messages before it alone", script: `
+		in READ_REQUEST 0 va=0 len=1 => check read 0+1 ok
+		in READ_REQUEST 1 va=1 len=300 => check read 1+300 ok
+		in READ_REQUEST 3 va=2 len=1 => check read 2+1 ok
+		out1 => READ_RESPONSE_ONLY 0 1 va=0 msn=1
+		out1 => READ_RESPONSE_FIRST 1 256 va=1 msn=2
+		failresponse => event local work queue catastrophic error
+		out => NAK 1 syn=0x63 msn=1`},
+
 	// Selective repeat.
 	{name: "selective: after a timeout all goes again, and its timer is that of the first", cfg: reorders, script: `
 		post WRITE 600
