@@ -434,3 +434,32 @@ func TestLateWritesFailTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A queue pair that loses a completion fails at once, also where its send queue alone had failed
+// and flushes what is posted.
+func TestOverrunInTheSendQueueError(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	cq, err := a.e.CreateCQ(4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := a.pd.CreateQP(QPInit{Type: ib.UC, SendCQ: cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxSendSGE: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.connectUC(x, w.newQP(b, ib.UC, nil), a, b, 1024)
+	a.post(x, verbs.SendWR{Opcode: ib.WRSend, SGL: []verbs.SGE{{Length: 1, LKey: 1}}})
+	for range 3 {
+		a.post(x, verbs.SendWR{Opcode: ib.WRSend})
+	}
+	if x.State() != ib.SQE || len(a.events) != 0 {
+		t.Fatalf("in %v, events %v", x.State(), a.events)
+	}
+	if _, err := x.PostSend(w.now, []verbs.SendWR{{Opcode: ib.WRSend}}); err != nil {
+		t.Fatal(err)
+	}
+	if e := a.eventTypes(); x.State() != ib.Err || !slices.Equal(e, []ib.EventType{ib.EventCQErr, ib.EventQPFatal}) {
+		t.Errorf("in %v, events %v", x.State(), e)
+	}
+}
