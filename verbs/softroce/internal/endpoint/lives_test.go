@@ -463,3 +463,23 @@ func TestOverrunInTheSendQueueError(t *testing.T) {
 		t.Errorf("in %v, events %v", x.State(), e)
 	}
 }
+
+// A packet that calls for no answer gives its queue pair no turn: the driver need not look.
+func TestNoTurnWithoutAnAnswer(t *testing.T) {
+	l := newPair(t, 1, patient(1024))
+	ml, _ := l.a.reg(3000, allAccess)
+	mr, _ := l.b.reg(3000, allAccess)
+	l.b.pump()
+	var got []bool
+	l.b.absent = true
+	l.w.tap = func(*host, *Route, []byte) bool {
+		l.w.run(l.w.latency) // what left before has arrived
+		got = append(got, l.b.e.Pending())
+		return true
+	}
+	l.a.post(l.x, verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: sge(ml, 0, 3000), RemoteAddr: mr.Addr(), RKey: mr.Key()})
+	l.w.run(l.w.latency)
+	if got = append(got, l.b.e.Pending()); !slices.Equal(got, []bool{false, false, false, true}) {
+		t.Errorf("after each of three packets, of which the last asks for an answer, there is something to send: %v", got)
+	}
+}
