@@ -286,6 +286,79 @@ func TestOtherAddresses(t *testing.T) {
 	}
 }
 
+// Each message counts as what it is to the state of its connection: news, which counts as
+// nothing, a duplicate, one for no connection, one that the state has no use for, or one with a
+// field that can't be.
+func TestWhatMessagesCountAs(t *testing.T) {
+	const news, duplicate, unmatched, wrongState, badField = "news", "duplicate", "unmatched", "wrong state", "bad field"
+	type states = map[cm.State]string
+	ends := []cm.State{cm.Idle, cm.REQSent, cm.REPReceived, cm.REQReceived, cm.REPSent, cm.Established, cm.DREQSent, cm.TimeWait}
+	for name, c := range map[string]struct {
+		msg             func(t *testing.T) []byte
+		active, passive states // wrong state, if not said otherwise; unmatched in Idle
+	}{
+		"RTU": {func(t *testing.T) []byte { return mad(t, &roce.RTU{LocalCommID: theirs, RemoteCommID: ours}) },
+			states{}, states{cm.REPSent: news, cm.Established: duplicate, cm.DREQSent: duplicate, cm.TimeWait: duplicate}},
+		"REP": {func(t *testing.T) []byte { return reply(t, nil) },
+			states{cm.REQSent: news, cm.REPReceived: duplicate, cm.Established: duplicate, cm.TimeWait: unmatched}, states{}},
+		"DREQ": {func(t *testing.T) []byte {
+			return mad(t, &roce.DREQ{LocalCommID: theirs, RemoteCommID: ours, RemoteQPN: 0x16})
+		},
+			states{cm.Established: news, cm.DREQSent: news, cm.TimeWait: duplicate},
+			states{cm.REQReceived: badField, cm.REPSent: news, cm.Established: news, cm.DREQSent: news, cm.TimeWait: duplicate}},
+		"DREP": {func(t *testing.T) []byte { return mad(t, &roce.DREP{LocalCommID: theirs, RemoteCommID: ours}) },
+			states{cm.DREQSent: news, cm.TimeWait: duplicate}, states{cm.DREQSent: news, cm.TimeWait: duplicate}},
+		"MRA of a REQ": {func(t *testing.T) []byte {
+			return mad(t, &roce.MRA{LocalCommID: theirs, RemoteCommID: ours, Message: roce.AnswersREQ, ServiceTimeout: 20})
+		}, states{cm.REQSent: news}, states{}},
+		"MRA of a REP": {func(t *testing.T) []byte {
+			return mad(t, &roce.MRA{LocalCommID: theirs, RemoteCommID: ours, Message: roce.AnswersREP, ServiceTimeout: 20})
+		}, states{}, states{cm.REPSent: news}},
+		"REJ": {func(t *testing.T) []byte {
+			return mad(t, &roce.REJ{LocalCommID: theirs, RemoteCommID: ours, Reason: roce.RejConsumer})
+		},
+			states{cm.REQSent: news, cm.REPReceived: news, cm.Established: news, cm.DREQSent: news},
+			states{cm.REQReceived: news, cm.REPSent: news, cm.Established: news, cm.DREQSent: news}},
+	} {
+		for _, state := range ends {
+			for _, side := range []struct {
+				name string
+				make func(testing.TB, cm.State) *host
+				path cm.Path
+				want states
+				not  []cm.State
+			}{
+				{"active", active, toServer, c.active, []cm.State{cm.REQReceived, cm.REPSent}},
+				{"passive", passive, toClient, c.passive, []cm.State{cm.REQSent, cm.REPReceived}},
+			} {
+				if state == side.not[0] || state == side.not[1] {
+					continue
+				}
+				want := side.want[state]
+				switch {
+				case state == cm.Idle:
+					want = unmatched
+				case want == "":
+					want = wrongState
+				}
+				h := side.make(t, state)
+				before := h.Counters
+				h.Receive(units.Second, side.path, c.msg(t))
+				got := map[string]uint64{
+					duplicate: h.Counters.Duplicates - before.Duplicates, unmatched: h.Counters.Unmatched - before.Unmatched,
+					wrongState: h.Counters.WrongState - before.WrongState, badField: h.Counters.BadField - before.BadField,
+				}
+				for as, n := range got {
+					if (as == want) != (n == 1) || n > 1 {
+						t.Errorf("%s, %s in %v: counts %v, want %s", name, side.name, state, got, want)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
 // A message of a connection that names a question is counted, and does nothing.
 func TestConnectionsMessagesForAQuestion(t *testing.T) {
 	for name, m := range map[string]func(id uint32) putter{
