@@ -483,3 +483,50 @@ func TestNoTurnWithoutAnAnswer(t *testing.T) {
 		t.Errorf("after each of three packets, of which the last asks for an answer, there is something to send: %v", got)
 	}
 }
+
+// RESET forgets every mark: what the connection made anew sends and completes says nothing of
+// those before it. The notifications that have counted go on.
+func TestResetForgetsMarks(t *testing.T) {
+	l := newPair(t, 1, patient(1024))
+	w := l.w
+	for _, q := range []*QP{l.x, l.y} {
+		now := w.now
+		q.congestion = congestion{
+			cnpDue: true, cnpSent: true, cnpAt: now, echo: true, marked: true, echoEIN: true, ein: true,
+			cnpTaken: true, cnpTakenAt: now, served: true, servedAt: now,
+		}
+		q.cnps.Store(3)
+		if err := q.Modify(now, verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.connect(l.x, l.y, l.a, l.b, patient(1024), 0)
+	if l.b.notify(w.now, l.a, l.y) {
+		t.Error("a notification counts before anything was sent")
+	}
+	w.tap = func(_ *host, _ *Route, b []byte) bool {
+		var p roce.Packet
+		if _, err := p.Decode(b); err != nil || p.BECN || p.Reserved6 != 0 || p.Opcode == ib.CNP {
+			t.Errorf("%v: %+v leaves, %v", p.Opcode, p.Header, err)
+		}
+		return true
+	}
+	ml, _ := l.a.reg(8, allAccess)
+	mr, _ := l.b.reg(8, allAccess)
+	for id, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
+		l.a.post(l.x, verbs.SendWR{WRID: uint64(id), Opcode: op, Flags: verbs.SendSignaled, SGL: sge(ml, 0, 8), RemoteAddr: mr.Addr(), RKey: mr.Key()})
+	}
+	w.settle()
+	got := l.a.told()
+	if len(got) != 2 {
+		t.Errorf("%d completions", len(got))
+	}
+	for id, told := range got {
+		if told != (verbs.Telemetry{}) {
+			t.Errorf("request %d: %+v", id, told)
+		}
+	}
+	if l.x.CNPs() != 3 {
+		t.Errorf("%d notifications, want 3", l.x.CNPs())
+	}
+}

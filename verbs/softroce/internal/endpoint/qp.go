@@ -50,6 +50,7 @@ type QP struct {
 	overrun     bool // a completion of it was lost
 
 	congestion congestion
+	cnps       atomic.Uint64
 	turnaround turnaround
 	collected  *collected // nil where packets collect nothing
 }
@@ -63,7 +64,6 @@ type congestion struct {
 	marked  bool       // the peer or a READ response signalled congestion since the last completion
 	echoEIN bool       // likewise of an early incast
 	ein     bool
-	cnps    atomic.Uint64
 
 	cnpTaken   bool // one has counted, at cnpTakenAt
 	cnpTakenAt units.Time
@@ -156,7 +156,7 @@ func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
 
 // CNPs returns how many congestion notifications the queue pair received. Any
 // goroutine may call it.
-func (q *QP) CNPs() uint64 { return q.congestion.cnps.Load() }
+func (q *QP) CNPs() uint64 { return q.cnps.Load() }
 
 // Transport returns the connection's counters.
 func (q *QP) Transport() rc.Counters {
@@ -398,9 +398,7 @@ func (q *QP) reset() {
 	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
-	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.cnpTaken, q.congestion.served, q.congestion.echo, q.congestion.marked = false, false, false, false, false, false
-	q.congestion.echoEIN, q.congestion.ein = false, false
-	q.turnaround = turnaround{}
+	q.congestion, q.turnaround = congestion{}, turnaround{}
 	if q.collected != nil {
 		*q.collected = collected{}
 	}
