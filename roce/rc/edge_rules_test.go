@@ -346,6 +346,8 @@ var edgeRules = []struct {
 		in WRITE_FIRST 1 256 va=0 len=600 => check write 0+600 ok, place memory 0 256
 		failaccess
 		out => NAK 0 syn=0x60 msn=1
+		in WRITE_MIDDLE 2 256 => drop sequence
+		out => NAK 0 syn=0x60 msn=2
 		in WRITE_LAST 5 44 => place memory 1256 44
 		in WRITE_ONLY 0 0 va=0 len=0 A
 		out => NAK 1 syn=0x65 msn=5

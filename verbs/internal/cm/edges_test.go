@@ -359,6 +359,39 @@ func TestWhatMessagesCountAs(t *testing.T) {
 	}
 }
 
+// A REQ that names a connection that there is, and one that uses its ID or its queue pair anew,
+// count as what they are.
+func TestWhatRequestsCountAs(t *testing.T) {
+	for _, state := range []cm.State{cm.Idle, cm.REQReceived, cm.REPSent, cm.Established, cm.DREQSent, cm.TimeWait} {
+		there := state != cm.Idle
+		live := there && state != cm.TimeWait
+		for name, c := range map[string]struct {
+			change           func(*roce.REQ)
+			duplicate, stale bool
+		}{
+			"the same":           {nil, there, false},
+			"another queue pair": {func(r *roce.REQ) { r.LocalQPN++ }, there, false},
+			"another number":     {func(r *roce.REQ) { r.StartingPSN++ }, there, false},
+			"another ID":         {func(r *roce.REQ) { r.LocalCommID++ }, false, live},
+			"another of both":    {func(r *roce.REQ) { r.LocalCommID, r.LocalQPN = r.LocalCommID+1, r.LocalQPN+1 }, false, false},
+		} {
+			h := passive(t, state)
+			before := h.Counters
+			h.Receive(units.Second, toClient, request(t, c.change))
+			for what, n := range map[string]struct {
+				got  uint64
+				want bool
+			}{
+				"duplicates": {h.Counters.Duplicates - before.Duplicates, c.duplicate}, "stale": {h.Counters.Stale - before.Stale, c.stale},
+			} {
+				if (n.got == 1) != n.want || n.got > 1 {
+					t.Errorf("%s in %v: %s by %d, want %v", name, state, what, int64(n.got), n.want)
+				}
+			}
+		}
+	}
+}
+
 // A message of a connection that names a question is counted, and does nothing.
 func TestConnectionsMessagesForAQuestion(t *testing.T) {
 	for name, m := range map[string]func(id uint32) putter{
