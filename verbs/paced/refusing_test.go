@@ -20,12 +20,17 @@ type refusing struct {
 	*fakenic.Device
 	at, calls int
 	refused   string // that call
+	counts    map[string]int
 	cqs       map[verbs.CQ]*refusingCQ
 }
 
 var errRefusing = errors.New("refused this once")
 
 func (d *refusing) call(name string) error {
+	if d.counts == nil {
+		d.counts = map[string]int{}
+	}
+	d.counts[name]++
 	if d.calls++; d.calls == d.at {
 		d.refused = name
 		return errRefusing
@@ -86,6 +91,7 @@ func (c *refusingChannel) Wait(ctx context.Context, timeout time.Duration) (verb
 	if err != nil {
 		return nil, err
 	}
+	c.d.counts["event"]++
 	return c.d.cqs[cq], nil
 }
 
@@ -284,4 +290,25 @@ func anyCall(t *testing.T, at int) int {
 	try("Close of the channel", ch.Close)
 	try("Close", p.shim.Close)
 	return d.calls
+}
+
+// A sleeper arms the provider's queue once for each event of it, and not each time that it wakes.
+func TestASleeperArmsOnceForAnEvent(t *testing.T) {
+	w := fakenic.New()
+	w.PollCost = 200 * units.Nanosecond
+	d := &refusing{Device: w.NewDevice("a", line, latency), cqs: map[verbs.CQ]*refusingCQ{}}
+	e := &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}, quiet: true}
+	p := newBench(t, steered(e), func(p *bench) { p.w, p.a, p.b, p.over = w, d.Device, w.NewDevice("b", line, latency), d })
+	ch := must(p.shim.CreateCompChannel())(t)
+	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
+	q, _ := p.connectOn(cq, cq, defaultCap())
+	p.arm(cq, false)
+	p.post(q, p.write(1, 7*16<<10))
+	if _, err := ch.Wait(t.Context(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	events, arms := d.counts["event"], d.counts["ReqNotify"]-1 // the program's
+	if events < 7 || arms < events || arms > events+1 || d.counts["Wait"] <= arms {
+		t.Errorf("%d events, armed %d times, slept %d times", events, arms, d.counts["Wait"])
+	}
 }
