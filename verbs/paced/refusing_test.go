@@ -21,6 +21,7 @@ type refusing struct {
 	at, calls int
 	refused   string // that call
 	counts    map[string]int
+	onPost    func() // what else happens while a list is posted
 	cqs       map[verbs.CQ]*refusingCQ
 }
 
@@ -157,6 +158,9 @@ type refusingQP struct {
 func (q *refusingQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if err := q.d.call("PostSend"); err != nil {
 		return 0, err
+	}
+	if q.d.onPost != nil {
+		q.d.onPost()
 	}
 	return q.QP.PostSend(wrs)
 }
@@ -310,5 +314,26 @@ func TestASleeperArmsOnceForAnEvent(t *testing.T) {
 	events, arms := d.counts["event"], d.counts["ReqNotify"]-1 // the program's
 	if events < 7 || arms < events || arms > events+1 || d.counts["Wait"] <= arms {
 		t.Errorf("%d events, armed %d times, slept %d times", events, arms, d.counts["Wait"])
+	}
+}
+
+// What becomes due while a full batch is posted leaves with the same call.
+func TestTheClockIsReadAfterAFullBatch(t *testing.T) {
+	d := &refusing{Device: fakenic.New().NewDevice("a", line, latency), cqs: map[verbs.CQ]*refusingCQ{}}
+	e := &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}, quiet: true}
+	cfg := steered(e)
+	cfg.Batch, cfg.MaxOutstanding = 1, units.MiB
+	p := newBench(t, cfg, func(p *bench) { p.w, p.a, p.b, p.over = d.World, d.Device, d.World.NewDevice("b", line, latency), d })
+	q, _ := p.connect(defaultCap())
+	gap := units.Gbps.Serialize(16 * units.KiB)
+	p.post(q, p.write(1, 7*16<<10))
+	p.w.RunUntil(p.w.Now() + gap)
+	posts := 0
+	d.onPost = func() { posts++; p.w.RunUntil(p.w.Now() + gap) }
+	if _, err := p.cq.Poll(make([]verbs.WC, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if posts != 6 { // one has left as it was posted
+		t.Errorf("%d posts, want 6", posts)
 	}
 }
