@@ -188,7 +188,14 @@ func drawRate(t *rapid.T) units.Rate {
 
 // TestAgainstModel drives the scheduler and the model alike and wants the same
 // flows at the same times.
-func TestAgainstModel(t *testing.T) {
+func TestAgainstModel(t *testing.T) { againstModel(t, math.MaxInt, drawRate, MaxWeight) }
+
+// TestTurnsAgainstModel does so with few flows that nothing holds back, so that they take turns.
+func TestTurnsAgainstModel(t *testing.T) {
+	againstModel(t, 3, func(*rapid.T) units.Rate { return Unpaced }, 2)
+}
+
+func againstModel(t *testing.T, most int, drawRate func(*rapid.T) units.Rate, weight int) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
 			LineRate: rapid.SampledFrom([]units.Rate{0, 100 * units.Gbps}).Draw(t, "line"),
@@ -218,6 +225,9 @@ func TestAgainstModel(t *testing.T) {
 		}
 		actions := map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
+				if len(ids) >= most {
+					t.Skip("enough flows")
+				}
 				r := drawRate(t)
 				id, err := s.AddFlow(r)
 				if err != nil {
@@ -260,7 +270,7 @@ func TestAgainstModel(t *testing.T) {
 				m.withdraw(id)
 			},
 			"weight": func(t *rapid.T) {
-				id, w := flow(t), rapid.SampledFrom([]int{1, 2, 3, MaxWeight}).Draw(t, "weight")
+				id, w := flow(t), rapid.SampledFrom([]int{1, 2, 3, weight}).Draw(t, "weight")
 				if err := s.SetWeight(id, w); err != nil {
 					t.Fatal(err)
 				}

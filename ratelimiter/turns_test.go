@@ -60,6 +60,28 @@ func TestFlowsHaveTurnsOfTheirWeights(t *testing.T) {
 	}
 }
 
+// A flow that nobody contends with begins one turn after the other; who comes then waits until
+// the present one is over.
+func TestAFlowAloneBeginsTurns(t *testing.T) {
+	for alone := 1; alone <= 4; alone++ {
+		s := newScheduler(t, Config{})
+		a, b := addFlow(t, s, Unpaced), addFlow(t, s, Unpaced)
+		if err := s.SetWeight(a, 2); err != nil {
+			t.Fatal(err)
+		}
+		s.Enqueue(0, a, 1000)
+		turn(t, s, alone-1)
+		s.Enqueue(0, b, 1000)
+		want := []FlowID{a, b, a, a, b}
+		if alone%2 == 1 {
+			want = []FlowID{a, a, b, a, a, b}
+		}
+		if got := turn(t, s, len(want)); !slices.Equal(got, want) {
+			t.Errorf("after %d alone %v left, want %v", alone-1, got, want)
+		}
+	}
+}
+
 // The ID of a removed flow comes back with weight 1.
 func TestRemovedFlowsHaveNoWeight(t *testing.T) {
 	s := newScheduler(t, Config{})

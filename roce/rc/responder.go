@@ -449,7 +449,7 @@ func (q *QP) refuse(syndrome uint8, eff *Effects) {
 }
 
 func (q *QP) refuseAt(syndrome uint8, psn int64, msn uint32, eff *Effects) {
-	eff.Do = eff.Do&^(DoPlace|DoRecv|DoAtomic) | DoRespond
+	eff.Do |= DoRespond
 	switch syndrome {
 	case SyndromeInvalid:
 		q.ctr.RespRemoteInvalidRequest++

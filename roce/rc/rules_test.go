@@ -2,6 +2,8 @@ package rc_test
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +30,9 @@ import (
 //	now TIME                    time passes without Expire
 //	deadline                    => the deadline
 //	state                       => the state
+//	fresh                       => whether what was described last should be sent
+//	inflight                    => the bytes in flight
+//	counters                    => those that are not 0
 //
 // The MTU is 256, PSNs start at 0, and everything is allowed unless cfg says
 // otherwise.
@@ -893,7 +898,7 @@ func TestInvalidRequests(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	for _, r := range rules {
+	for _, r := range slices.Concat(rules, edgeRules) {
 		t.Run(r.name, func(t *testing.T) {
 			s := newScript(t, r.cfg)
 			for line := range strings.Lines(r.script) {
@@ -1113,6 +1118,19 @@ func (s *script) do(action string) string {
 		return s.qp.Deadline().String()
 	case "state":
 		return s.qp.State().String()
+	case "fresh":
+		return strconv.FormatBool(s.qp.Fresh(&s.d))
+	case "inflight":
+		return strconv.FormatInt(int64(s.qp.Inflight()), 10)
+	case "counters":
+		var out []string
+		c := reflect.ValueOf(s.qp.Counters()).Elem()
+		for i := range c.NumField() {
+			if n := c.Field(i).Uint(); n != 0 {
+				out = append(out, fmt.Sprintf("%s %d", c.Type().Field(i).Name, n))
+			}
+		}
+		return strings.Join(out, ", ")
 	case "drain":
 		if err := s.qp.Drain(&s.eff); err != nil {
 			s.t.Fatal(err)

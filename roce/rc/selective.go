@@ -1,6 +1,8 @@
 package rc
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -226,20 +228,18 @@ func (q *QP) receiveSelective(now units.Time, h *Header, p int64, payload int, e
 			q.notReady(now, h.Syndrome, eff)
 		}
 	case syndromeKindNAK:
-		all := q.executedTo(now, p, eff)
-		if q.state == ib.Err {
-			return
-		}
-		switch h.Syndrome {
-		case SyndromeSelective, SyndromeSequence:
-			q.selective(h, eff)
-		case SyndromeInvalid, SyndromeAccess, SyndromeOperation:
-			if all {
-				q.failedRemotely(h.Syndrome, eff)
-			}
-		default:
+		if h.Syndrome > SyndromeOperation && h.Syndrome != SyndromeSelective {
 			q.ctr.GhostResponses++
 			eff.Drop = DropGhost
+			return
+		}
+		all := q.executedTo(now, p, eff)
+		switch {
+		case q.state == ib.Err:
+		case h.Syndrome == SyndromeSelective || h.Syndrome == SyndromeSequence:
+			q.selective(h, eff)
+		case all:
+			q.failedRemotely(h.Syndrome, eff)
 		}
 	default:
 		q.ctr.GhostResponses++
@@ -385,7 +385,9 @@ func (q *QP) receiveAnswer(now units.Time, h *Header, p int64, payload int, eff 
 func (q *QP) failAt(now units.Time, p int64, status ib.WCStatus, eff *Effects) {
 	if q.executedTo(now, p, eff) {
 		q.badResponse(status, eff)
+		return
 	}
+	eff.Drop = DropOutOfOrder
 }
 
 // ahead is what a responder of selective repeat has kept.
@@ -506,16 +508,22 @@ func (q *QP) nakGap(syndrome uint8, p int64, eff *Effects) {
 func (q *QP) forget() {
 	q.got.clear(q.last)
 	q.ends.clear(q.last)
-	for i := range q.begun {
-		if q.firsts[i].psn == q.last {
-			q.begun--
-			q.firsts[i] = q.firsts[q.begun]
-			break
-		}
-	}
+	q.takeFirst(q.last)
 	if q.nak == SyndromeSelective {
 		q.nak = SyndromeSequence
 	}
+}
+
+// takeFirst takes the WRITE whose First is p out of those that were kept, if there is one.
+func (q *QP) takeFirst(p int64) (m writeAhead, ok bool) {
+	i := slices.IndexFunc(q.firsts[:q.begun], func(m writeAhead) bool { return m.psn == p })
+	if i < 0 {
+		return m, false
+	}
+	m = q.firsts[i]
+	q.begun--
+	q.firsts[i] = q.firsts[q.begun]
+	return m, true
 }
 
 // catchUp counts as executed what was kept from the expected packet on.
@@ -537,13 +545,8 @@ func (q *QP) catchUp(eff *Effects) {
 func (q *QP) executeKept() {
 	p := q.expected
 	q.got.clear(p)
-	for i := range q.begun {
-		if m := q.firsts[i]; m.psn == p {
-			q.message, q.va, q.rkey, q.length, q.left = kindWrite, m.va, m.rkey, m.length, m.length
-			q.begun--
-			q.firsts[i] = q.firsts[q.begun]
-			break
-		}
+	if m, ok := q.takeFirst(p); ok {
+		q.message, q.va, q.rkey, q.length, q.left = kindWrite, m.va, m.rkey, m.length, m.length
 	}
 	if q.message == kindWrite {
 		n := min(q.left, uint32(q.mtu))

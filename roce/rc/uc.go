@@ -65,7 +65,6 @@ func (q *QP) breakOff() {
 
 // dropMessage drops the packet with the expected PSN, and with it its message.
 func (q *QP) dropMessage(why Drop, eff *Effects) {
-	eff.Do &^= DoPlace | DoRecv
 	eff.Drop = why
 	q.breakOff()
 	q.advanceExpected(1)

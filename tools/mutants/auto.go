@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -72,9 +71,9 @@ func (w *workspace) candidates(packages []*goPackage) ([]*Mutant, error) {
 	return all, nil
 }
 
-// covered returns the lines that the tests of packages run, by file.
-func (t *tests) covered(ctx context.Context, packages, testing []string) (map[string]map[int]bool, error) {
-	lines := map[string]map[int]bool{}
+// covered returns what the tests of packages run.
+func (t *tests) covered(ctx context.Context, packages, testing []string) (coverage, error) {
+	all := coverage{}
 	module, err := t.w.module(ctx)
 	if err != nil {
 		return nil, err
@@ -92,11 +91,11 @@ func (t *tests) covered(ctx context.Context, packages, testing []string) (map[st
 		if err != nil {
 			return nil, err
 		}
-		if err := addProfile(lines, module, text); err != nil {
+		if err := all.add(module, text); err != nil {
 			return nil, err
 		}
 	}
-	return lines, nil
+	return all, nil
 }
 
 func (w *workspace) module(ctx context.Context) (string, error) {
@@ -106,29 +105,46 @@ func (w *workspace) module(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// addProfile adds the lines that a cover profile says were run: of module/FILE:L.C,L.C
-// N COUNT.
-func addProfile(lines map[string]map[int]bool, module string, profile []byte) error {
+// coverage is the blocks of statements, by file, and whether a test runs them.
+type coverage map[string]map[span]bool
+
+type span struct{ from, to place }
+
+type place struct{ line, column int }
+
+func (p place) before(q place) bool {
+	return p.line < q.line || p.line == q.line && p.column < q.column
+}
+
+// runs reports whether tests run what is at a place. What lies in no block, as the expressions
+// of a switch's cases do, may be run.
+func (c coverage) runs(file string, at place) bool {
+	for s, run := range c[file] {
+		if !run && !at.before(s.from) && at.before(s.to) {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a cover profile, of module/FILE:L.C,L.C N COUNT.
+func (c coverage) add(module string, profile []byte) error {
 	s := bufio.NewScanner(bytes.NewReader(profile))
 	for s.Scan() {
 		where, rest, ok := strings.Cut(s.Text(), ".go:")
-		if !ok || strings.HasSuffix(rest, " 0") {
-			continue // mode:, or not run
+		if !ok {
+			continue // mode:
 		}
 		file := strings.TrimPrefix(where+".go", module+"/")
-		span, _, _ := strings.Cut(rest, " ")
-		from, to, _ := strings.Cut(span, ",")
-		first, err1 := strconv.Atoi(strings.Split(from, ".")[0])
-		last, err2 := strconv.Atoi(strings.Split(to, ".")[0])
-		if err := errors.Join(err1, err2); err != nil {
+		var b span
+		var statements, count int
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.from.line, &b.from.column, &b.to.line, &b.to.column, &statements, &count); err != nil {
 			return fmt.Errorf("cover profile: %q: %w", s.Text(), err)
 		}
-		if lines[file] == nil {
-			lines[file] = map[int]bool{}
+		if c[file] == nil {
+			c[file] = map[span]bool{}
 		}
-		for l := first; l <= last; l++ {
-			lines[file][l] = true
-		}
+		c[file][b] = c[file][b] || count > 0
 	}
 	return s.Err()
 }
@@ -203,12 +219,12 @@ func (w *workspace) auto(ctx context.Context, patterns []string, d draw, j judge
 	return candidates, nil
 }
 
-// byTests judges by the tests of packages. A change of a line that none of them runs is not tried.
+// byTests judges by the tests of packages. A change of what none of them runs is not tried.
 type byTests struct {
 	tests
 	also    []string // packages that are not changed
 	testing []string
-	lines   map[string]map[int]bool // that the tests run, by file
+	covered coverage
 }
 
 func (t *byTests) ready(ctx context.Context, mutated, testing []string) error {
@@ -219,13 +235,13 @@ func (t *byTests) ready(ctx context.Context, mutated, testing []string) error {
 	t.testing = testing
 	err := t.calibrate(ctx, testing)
 	if err == nil {
-		t.lines, err = t.covered(ctx, mutated, testing)
+		t.covered, err = t.tests.covered(ctx, mutated, testing)
 	}
 	return err
 }
 
 func (t *byTests) verdict(ctx context.Context, m *Mutant) (*Verdict, error) {
-	if t.lines[m.File][m.Line] {
+	if t.covered.runs(m.File, place{m.Line, m.column}) {
 		return t.judge(ctx, m, near(m, t.testing))
 	}
 	return &Verdict{Uncovered: true}, t.w.build(ctx, m, "build", "./"+m.Dir())

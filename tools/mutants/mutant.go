@@ -20,6 +20,7 @@ type Mutant struct {
 	Breaks string `json:"breaks"`          // what is wrong then, in a sentence
 
 	hunks  []hunk // of a planted one
+	column int    // of an automatic one
 	source []byte // of an automatic one: the changed file
 	place  string // of an automatic one: its line, with a mark where it is changed
 }

@@ -192,15 +192,25 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-func TestAddProfile(t *testing.T) {
-	lines := map[string]map[int]bool{}
-	const profile = "mode: set\nm/a/b.go:3.14,5.2 2 1\nm/a/b.go:7.1,8.2 1 0\nm/a/b.go:9.5,9.7 1 12\n"
-	if err := addProfile(lines, "m", []byte(profile)); err != nil {
-		t.Fatal(err)
+func TestCoverage(t *testing.T) {
+	c := coverage{}
+	for _, profile := range []string{
+		"mode: set\nm/a/b.go:3.14,5.2 2 1\nm/a/b.go:7.1,8.2 1 0\nm/a/b.go:9.5,9.7 1 12\nm/a/b.go:9.12,9.20 1 0\n",
+		"mode: set\nm/a/b.go:3.14,5.2 2 0\n",
+	} {
+		if err := c.add("m", []byte(profile)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := map[string]map[int]bool{"a/b.go": {3: true, 4: true, 5: true, 9: true}}
-	if d := cmp.Diff(want, lines); d != "" {
-		t.Error(d)
+	for at, want := range map[place]bool{
+		{3, 14}: true, {4, 1}: true, {7, 1}: false, {7, 99}: false, {8, 1}: false, {8, 2}: true, {9, 5}: true, {9, 9}: true, {9, 12}: false,
+	} {
+		if got := c.runs("a/b.go", at); got != want {
+			t.Errorf("%v: %v, expected %v", at, got, want)
+		}
+	}
+	if err := c.add("m", []byte("m/a/b.go:3.14,5 2 1")); err == nil {
+		t.Error("a line that is none was taken")
 	}
 }
 
@@ -231,8 +241,8 @@ func TestTally(t *testing.T) {
 func TestJudge(t *testing.T) {
 	w := module(t, map[string]string{
 		"p/p.go": "package p\n\nfunc Sum(n int) (s int) {\n\tfor i := range n {\n\t\ts += i\n\t}\n\tnever()\n\treturn s\n}\n\nfunc never() {}\n\n" +
-			"func unused() {\n\tnever()\n}\n",
-		"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif s := Sum(4); s != 6 {\n\t\tt.Error(s)\n\t}\n}\n",
+			"func unused() {\n\tnever()\n}\n\nfunc small(n int) bool {\n\tswitch {\n\tcase n > 4:\n\t\treturn false\n\t}\n\treturn true\n}\n",
+		"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif s := Sum(4); s != 6 || !small(4) {\n\t\tt.Error(s)\n\t}\n}\n",
 	})
 	judge := &tests{w: w, limit: 2 * time.Second}
 	ctx := context.Background()
@@ -273,6 +283,7 @@ func TestJudge(t *testing.T) {
 	}, func(m *Mutant, why string) { left = append(left, m.place+" "+why) })
 	want := map[string]string{
 		"5:5 arith": "found", "7:2 drop": "survived", "13:16 return": "uncovered", "14:2 drop": "uncovered",
+		"19:9 compare": "found", "20:10 bool": "uncovered", "22:9 bool": "found",
 	}
 	if d := cmp.Diff(want, results); d != "" || err != nil || candidates != len(want)+1 { // one does not compile
 		t.Errorf("%d candidates, %v:\n%s", candidates, err, d)

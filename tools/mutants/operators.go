@@ -56,12 +56,13 @@ func mutations(name string, source []byte) ([]*Mutant, error) {
 	var all []*Mutant
 	change := func(op string, from, to token.Pos, with string) {
 		old := string(source[at(from):at(to)])
-		m := &Mutant{Kind: op, File: name, Line: fset.Position(from).Line}
+		where := fset.Position(from)
+		m := &Mutant{Kind: op, File: name, Line: where.Line, column: where.Column}
 		m.Breaks = brief(old) + " becomes " + brief(with)
 		if with == "" {
 			m.Breaks = brief(old) + " is gone"
 		}
-		m.Name = fmt.Sprintf("%s:%d:%d %s", name, m.Line, fset.Position(from).Column, op)
+		m.Name = fmt.Sprintf("%s:%d:%d %s", name, m.Line, m.column, op)
 		m.place = marked(source, at(from))
 		m.source = bytes.Join([][]byte{source[:at(from):at(from)], []byte(with), source[at(to):]}, nil)
 		all = append(all, m)

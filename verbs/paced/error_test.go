@@ -296,6 +296,34 @@ func TestAProviderThatIsFullIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What a provider had no room for is counted, and what of a list it took is sent once.
+func TestWhatAFullProviderTookIsCounted(t *testing.T) {
+	for takes := range 10 {
+		cfg := uncalibrated()
+		cfg.MaxOutstanding = units.MiB
+		n := 0
+		p := newBench(t, cfg, func(p *bench) {
+			p.a.PostError = func(*fakenic.QP, *verbs.SendWR) error {
+				if n++; n == takes+2 { // one is sent before
+					return verbs.ErrQueueFull
+				}
+				return nil
+			}
+		})
+		q, _ := p.connect(defaultCap())
+		fill(p.bufA, 7)
+		p.post(q, p.write(1, 1))
+		p.post(q, p.write(2, 10*16<<10))
+		p.run(units.Never)
+		if wcs := p.poll(p.cq); len(wcs) != 2 || wcs[1].Status != ib.WCSuccess || string(p.bufA[:10*16<<10]) != string(p.bufB[:10*16<<10]) {
+			t.Errorf("%d taken: completions %+v, or other bytes", takes, wcs)
+		}
+		if s := p.shim.Stats(); s.ProviderFull != uint64(10-takes) || s.Segments != 11 || s.SegmentBytes != 1+10*16<<10 || s.Stray != 0 {
+			t.Errorf("%d taken: %+v", takes, s)
+		}
+	}
+}
+
 func TestResetForgetsAndStartsAnew(t *testing.T) {
 	e := &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}}
 	p := newBench(t, steered(e), nil)

@@ -420,6 +420,42 @@ func TestNoMoreReadsThanTheResponderTakes(t *testing.T) {
 	}
 }
 
+// A change takes effect where the mask names it, and leaves the rest.
+func TestAChangeIsOfWhatTheMaskNames(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: line, Window: cc.Unlimited}}
+	p := newBench(t, steered(e), nil)
+	q, _ := p.connect(defaultCap())
+	with := 0
+	p.a.OnPost = func(q *fakenic.QP, _ *verbs.SendWR) { with = max(with, q.Queued()+1) }
+	for i, c := range []struct {
+		a       verbs.QPAttr
+		mask    verbs.QPAttrMask
+		reads   int
+		packets int32 // of a read of 4000 bytes
+	}{
+		{verbs.QPAttr{MaxRdAtomic: 2, PathMTU: 512}, verbs.AttrMaxQPRdAtomic | verbs.AttrPathMTU, 2, 8},
+		{verbs.QPAttr{MaxRdAtomic: 9, PathMTU: 256}, verbs.AttrMinRNRTimer, 2, 8},
+		{verbs.QPAttr{MaxRdAtomic: 3, PathMTU: 256}, verbs.AttrMaxQPRdAtomic, 3, 8},
+		{verbs.QPAttr{MaxRdAtomic: 9, PathMTU: 2048}, verbs.AttrPathMTU, 3, 2},
+		{verbs.QPAttr{}, verbs.AttrPathMTU, 3, 2},
+	} {
+		if err := q.Modify(c.a, c.mask); err != nil {
+			t.Fatal(err)
+		}
+		with, e.acks = 0, nil
+		for range 10 {
+			p.post(q, p.read(1, 4000))
+		}
+		p.run(units.Never)
+		if wcs := p.poll(p.cq); len(wcs) != 10 || with != c.reads {
+			t.Errorf("change %d: %d completions, %d reads were with the NIC at once, want %d", i, len(wcs), with, c.reads)
+		}
+		if len(e.acks) != 10 || e.acks[0].Packets != c.packets {
+			t.Errorf("change %d: %d acknowledgements, the first of %d packets, want %d", i, len(e.acks), e.acks[0].Packets, c.packets)
+		}
+	}
+}
+
 func TestTheWrapperPassesTheDeviceOn(t *testing.T) {
 	p := newBench(t, uncalibrated(), func(p *bench) { p.a.ClockHz = 1e9 })
 	if p.shim.Name() != p.a.Name() || p.shim.Unwrap() != verbs.Device(p.a) || p.shim.Attr() != p.a.Attr() {

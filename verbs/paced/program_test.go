@@ -104,6 +104,45 @@ func TestAProgramThatSleeps(t *testing.T) {
 	}
 }
 
+// Events wait in their order, one for each queue; that of a queue that is destroyed goes with it.
+func TestEventsOfQueuesThatGo(t *testing.T) {
+	for gone := range 3 {
+		p := programs(t, line)
+		ch := must(p.shim.CreateCompChannel())(t)
+		var cqs []verbs.CQ
+		var qps []verbs.QP
+		for range 3 {
+			cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
+			q, _ := p.connectOn(cq, cq, defaultCap())
+			cqs, qps = append(cqs, cq), append(qps, q)
+		}
+		for range 2 { // two events of a queue are one
+			for i, cq := range cqs {
+				p.arm(cq, false)
+				p.post(qps[i], p.write(uint64(i), 10))
+				p.run(units.Never)
+				if got := p.poll(cq); len(got) != 1 {
+					t.Fatalf("%d completions", len(got))
+				}
+			}
+		}
+		if err := errors.Join(qps[gone].Close(), cqs[gone].Close()); err != nil {
+			t.Fatal(err)
+		}
+		for i, cq := range cqs {
+			if i == gone {
+				continue
+			}
+			if c, err := ch.Wait(t.Context(), 0); err != nil || c != cq {
+				t.Errorf("%d has gone: an event of %v, %v, want that of %d", gone, c, err, i)
+			}
+		}
+		if c, err := ch.Wait(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
+			t.Errorf("%d has gone: another event, of %v, %v", gone, c, err)
+		}
+	}
+}
+
 // An event is for what completes after arming, once.
 func TestEvents(t *testing.T) {
 	p := programs(t, line)

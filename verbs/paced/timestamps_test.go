@@ -148,3 +148,27 @@ func TestAnIdleShimHasNoDeadline(t *testing.T) {
 		t.Errorf("the deadline after the last is %v", d)
 	}
 }
+
+// A call at a time that the caller gives is at that time, also where it reads the NIC's clock:
+// what is due later does not leave.
+func TestReadingTheClockKeepsTheCallersTime(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: 50 * units.Mbps, Window: cc.Unlimited}}
+	cfg := steered(e)
+	cfg.CalibrateEvery = 100 * units.Millisecond
+	p := newBench(t, cfg, func(p *bench) { p.a.ClockHz = 1e9 })
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 2*16<<10))
+	due := (50 * units.Mbps).Serialize(16 * units.KiB)
+	p.w.RunUntil(2 * due)
+	for _, c := range []struct {
+		at   units.Time
+		sent int
+	}{{due - us, 1}, {due, 2}} {
+		if err := p.shim.Progress(c.at.Long()); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.posts) != c.sent {
+			t.Errorf("at %v: %d segments have left, want %d", c.at, len(p.posts), c.sent)
+		}
+	}
+}

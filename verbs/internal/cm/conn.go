@@ -37,7 +37,7 @@ type conn struct {
 	id, remoteID uint32
 	state        State
 	active       bool
-	lookUp       bool // it resolves a service ID
+	lookUp       bool // the other side asked for a service ID
 	closing      bool // Disconnect was called before the RTU arrived
 	ended        bool // the application knows that it has ended
 	path         Path

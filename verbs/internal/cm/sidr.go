@@ -33,7 +33,7 @@ func (m *Manager) LookUp(now units.Time, l LookUp) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	c.active, c.lookUp, c.state = true, true, LookUpSent
+	c.active, c.state = true, LookUpSent
 	c.tid = m.tidHigh | uint64(c.id)
 	req := roce.SIDRREQ{RequestID: c.id, PKey: pkey, ServiceID: l.ServiceID, Private: l.Private}
 	if _, err := req.Put(c.sent[:], c.tid); err != nil {

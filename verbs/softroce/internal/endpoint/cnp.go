@@ -78,6 +78,6 @@ func (e *Endpoint) receiveCNP(now units.Time, q *QP) {
 	}
 	c.cnpTaken, c.cnpTakenAt = true, now
 	e.Counters.CNPsHandled++
-	q.congestion.cnps.Add(1)
-	q.congestion.marked = true
+	q.cnps.Add(1)
+	c.marked = true
 }

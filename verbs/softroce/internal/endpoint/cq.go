@@ -230,7 +230,6 @@ func (c *CQ) Close() error {
 		return verbs.Errorf("destroy_cq", c.e.cfg.Name, verbs.ErrBusy, "%d queue pairs use it", c.users)
 	}
 	c.gone = true
-	c.armed.Store(notArmed)
 	c.e.cqs--
 	return nil
 }

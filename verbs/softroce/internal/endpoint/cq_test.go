@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"errors"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -9,13 +11,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
 // A completion queue is a list, from which the completions of a queue pair can be
-// taken out.
+// taken out, and which can be given another length.
 func TestCQ(t *testing.T) {
-	w := newWorld(t, 1, 1)
+	w := newWorld(t, 1, 0)
+	w.collect.Delay = &telemetry.DelayFormat{}
+	w.add(netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := w.hosts[0].e.CreateCQ(8, nil)
 		if err != nil {
@@ -27,18 +33,23 @@ func TestCQ(t *testing.T) {
 		}
 		var want []verbs.WC
 		// The places of those that have gone are free after the next Poll.
-		used := 0
+		used, room := 0, 8
+		freed := map[*incarnation]uint32{}
 		id := uint64(0)
 		qpn := rapid.Uint32Range(0, 2)
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
-				if used == 8 {
+				if used == room {
 					return
 				}
 				id++
 				used++
 				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
-				if !c.push(&wc, qps[wc.QPN].incarnation, places{}, noticed{ecn: id%2 == 0}, nil, false) {
+				var r *Report
+				if id%3 == 0 {
+					r = &Report{HasMaxDelay: true, MaxHopDelay: units.Time(id)}
+				}
+				if !c.push(&wc, qps[wc.QPN].incarnation, places{id%4 != 0, uint32(id)}, noticed{ecn: id%2 == 0}, r, false) {
 					t.Fatalf("the queue is full at %d", used)
 				}
 				want = append(want, wc)
@@ -55,13 +66,36 @@ func TestCQ(t *testing.T) {
 					t.Fatalf("polled %v, %v, want %v", wc[:n], err, want)
 				}
 				for i := range wc[:n] {
+					id := wc[i].WRID
+					if id%4 != 0 {
+						freed[qps[wc[i].QPN].incarnation] = uint32(id)
+					}
 					var got verbs.Telemetry
-					if c.Telemetry(&wc[i], &got); got.ECN != (wc[i].WRID%2 == 0) {
-						t.Fatalf("completion %d has lost its mark", wc[i].WRID)
+					told := c.Telemetry(&wc[i], &got)
+					if told != (id%2 == 0 || id%3 == 0) || got.ECN != (id%2 == 0) || got.HasMaxDelay != (id%3 == 0) || id%3 == 0 && got.MaxHopDelay != units.Time(id) {
+						t.Fatalf("completion %d has %+v", id, got)
+					}
+				}
+				for _, q := range qps {
+					if got := q.incarnation.freed.Load(); got != freed[q.incarnation] {
+						t.Fatalf("the place %d is free, want %d", got, freed[q.incarnation])
 					}
 				}
 				want = want[n:]
 				used = len(want)
+			},
+			"resize": func(t *rapid.T) {
+				n := rapid.IntRange(0, 20).Draw(t, "entries")
+				err := c.Resize(n)
+				if ok := n > 0 && n >= used; ok != (err == nil) || err != nil && !errors.Is(err, verbs.ErrInvalid) {
+					t.Fatalf("%d entries for %d completions: %v", n, used, err)
+				}
+				if err == nil {
+					room = c.Cap()
+				}
+				if room < n && err == nil || room >= 2*max(n, 1) && err == nil {
+					t.Fatalf("room for %d, asked for %d", room, n)
+				}
 			},
 		})
 	})

@@ -50,6 +50,7 @@ type QP struct {
 	overrun     bool // a completion of it was lost
 
 	congestion congestion
+	cnps       atomic.Uint64
 	turnaround turnaround
 	collected  *collected // nil where packets collect nothing
 }
@@ -63,7 +64,6 @@ type congestion struct {
 	marked  bool       // the peer or a READ response signalled congestion since the last completion
 	echoEIN bool       // likewise of an early incast
 	ein     bool
-	cnps    atomic.Uint64
 
 	cnpTaken   bool // one has counted, at cnpTakenAt
 	cnpTakenAt units.Time
@@ -156,7 +156,7 @@ func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
 
 // CNPs returns how many congestion notifications the queue pair received. Any
 // goroutine may call it.
-func (q *QP) CNPs() uint64 { return q.congestion.cnps.Load() }
+func (q *QP) CNPs() uint64 { return q.cnps.Load() }
 
 // Transport returns the connection's counters.
 func (q *QP) Transport() rc.Counters {
@@ -250,14 +250,14 @@ func (q *QP) bad(cause error, format string, args ...any) error {
 }
 
 func (q *QP) toInit(a verbs.QPAttr, mask verbs.QPAttrMask) error {
-	if mask&verbs.AttrPort != 0 {
-		if a.Port != 1 {
-			return q.bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
-		}
-		q.attr.Port = a.Port
-	}
-	if mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
+	switch {
+	case mask&verbs.AttrPort != 0 && a.Port != 1:
+		return q.bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
+	case mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0:
 		return q.bad(verbs.ErrInvalid, "P_Key index %d: the port has P_Key 0", a.PKeyIndex)
+	}
+	if mask&verbs.AttrPort != 0 {
+		q.attr.Port = a.Port
 	}
 	if mask&verbs.AttrAccess != 0 {
 		q.attr.Access = a.Access
@@ -286,8 +286,8 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	case a.MaxDestRdAtomic > MaxRdAtomic:
 		return q.bad(verbs.ErrInvalid, "%d responder resources: 0 to %d", a.MaxDestRdAtomic, MaxRdAtomic)
 	}
-	if mask&verbs.AttrAccess != 0 {
-		q.attr.Access = a.Access
+	if mask&verbs.AttrAccess == 0 {
+		a.Access = q.attr.Access
 	}
 	if q.init.Type == ib.UC {
 		a.MaxDestRdAtomic, a.MinRNRTimer = 0, 0
@@ -295,7 +295,7 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	t, err := rc.New(rc.Config{
 		Type: q.init.Type, MTU: units.Bytes(a.PathMTU), SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
 		RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic), MinRNRTimer: a.MinRNRTimer,
-		Access: q.attr.Access,
+		Access: a.Access,
 	})
 	if err != nil {
 		return q.bad(verbs.ErrInvalid, "%v", err)
@@ -304,7 +304,7 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	q.rc, q.route, q.destQPN, q.state = t, route, a.DestQPN, ib.RTR
 	e.useGID(route.GID, 1)
 	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN&maxPSN, a.AV
-	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
+	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer, q.attr.Access = a.MaxDestRdAtomic, a.MinRNRTimer, a.Access
 	return nil
 }
 
@@ -398,9 +398,7 @@ func (q *QP) reset() {
 	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
-	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.cnpTaken, q.congestion.served, q.congestion.echo, q.congestion.marked = false, false, false, false, false, false
-	q.congestion.echoEIN, q.congestion.ein = false, false
-	q.turnaround = turnaround{}
+	q.congestion, q.turnaround = congestion{}, turnaround{}
 	if q.collected != nil {
 		*q.collected = collected{}
 	}

@@ -116,11 +116,7 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	if do&rc.DoPlace != 0 && !e.place(now, q, in, &eff.Place) {
 		// The transport's answer to that replaces its earlier one.
 		events |= eff.Events
-		if eff.Do&rc.DoRecv != 0 {
-			recv = eff.Recv
-		} else if recv.Status == ib.WCSuccess {
-			recv.Status = ib.WCLocProtErr
-		}
+		recv.Status = ib.WCLocProtErr // of the receive that the packet completed, if it did
 		do |= eff.Do
 	}
 	if do&rc.DoAtomic != 0 {

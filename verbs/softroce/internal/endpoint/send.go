@@ -191,10 +191,6 @@ func (e *Endpoint) reap(q *QP) {
 		return
 	}
 	q.feed()
-	for q.rc.State() == ib.SQE && q.rc.SendQueued() > 0 { // flushed as it was handed over
-		q.reapSends()
-		q.feed()
-	}
 }
 
 // reapSends turns requests that the transport has ended into completions.

@@ -74,3 +74,33 @@ func TestRecvSource(t *testing.T) {
 		}
 	}
 }
+
+// Each kind of message that takes a receive fetches one, with the packet that takes it.
+func TestWhatFetchesReceives(t *testing.T) {
+	for _, n := range []int{0, 100, 2500} {
+		for op, takes := range map[ib.WROpcode]bool{
+			ib.WRSend: true, ib.WRSendWithImm: true, ib.WRSendWithInv: true, ib.WRRDMAWrite: false, ib.WRRDMAWriteWithImm: true, ib.WRRDMARead: false,
+		} {
+			l := newPair(t, 1, patient(1024))
+			s := &receives{}
+			l.y.SetRecvSource(s)
+			ml, _ := l.a.reg(4096, allAccess)
+			mr, _ := l.b.reg(4096, allAccess)
+			key, _ := l.b.reg(1, allAccess|ib.AccessRemoteInvalidate)
+			s.wrs = []verbs.RecvWR{{WRID: 7, SGL: sge(mr, 0, 4096)}, {WRID: 8}}
+			wr := verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGL: sge(ml, 0, n), RemoteAddr: mr.Addr(), RKey: mr.Key()}
+			if op == ib.WRSendWithInv {
+				wr.Imm = key.Key()
+			}
+			l.a.post(l.x, wr)
+			l.w.settle()
+			got := l.b.poll()
+			if takes != (len(got) == 1) || takes && (got[0].WRID != 7 || got[0].ByteLen != uint32(n)) || (s.calls > 0) != takes {
+				t.Errorf("%v of %d bytes: received %+v, fetched %d times", op, n, got, s.calls)
+			}
+			if c := l.y.Transport(); c.OutOfBuffer != 0 {
+				t.Errorf("%v of %d bytes: not ready %d times", op, n, c.OutOfBuffer)
+			}
+		}
+	}
+}

@@ -38,14 +38,19 @@ func TestTurnaround(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newPair(t, 1, patient(1024))
 			l.a.e.cfg.Turnaround = c.asks
-			asked, answered := 0, 0
+			asked, answered, acks := 0, 0, 0
+			var last []byte // packet that asked
 			l.w.tap = func(from *host, to *Route, b []byte) bool {
 				if !c.answers && from == l.a { // as one that ignores what is reserved
 					roce.BTH(b)[4] &^= roce.TurnaroundBit
 				}
+				if ib.Opcode(b[0]) == ib.Acknowledge {
+					acks++
+				}
 				if roce.BTH(b).Reserved6()&roce.TurnaroundBit != 0 {
 					if from == l.a {
 						asked++
+						last = append(last[:0], b...)
 						if !roce.BTH(b).AckReq() {
 							t.Error("a packet asks that wants no acknowledgement")
 						}
@@ -97,6 +102,13 @@ func TestTurnaround(t *testing.T) {
 			got = l.a.told()
 			if got[3].HasTurnaround || got[3].Coalesced || !got[4].HasTurnaround || got[4].Turnaround != 0 {
 				t.Errorf("a read %+v, a write %+v", got[3], got[4])
+			}
+			// A duplicate of the packet that asked is acknowledged again, and not told again.
+			before := acks
+			l.w.inject(l.a.addr, l.b, last)
+			l.w.settle()
+			if asked != 3 || answered != 2 || acks != before+1 {
+				t.Errorf("%d asked, %d answered, %d acknowledgements of a duplicate", asked, answered, acks-before)
 			}
 		})
 	}
