@@ -63,6 +63,7 @@ type end struct {
 	fidget    verbs.MW // that nobody uses
 	invalid   []verbs.MR
 	extras    []extra // under way
+	asked     int     // extras, in all
 
 	started       bool
 	posted        int // requests
@@ -173,7 +174,7 @@ func (w *peer) pump(e *end) bool {
 			did = true
 		}
 	}
-	if n := w.weather.extras; n > 0 && !e.tampered && !e.finished && r.IntN(n) == 0 {
+	if n := w.weather.extras; n > 0 && !e.tampered && !e.finished && r.IntN(n) == 0 && e.asked < mostExtras {
 		w.ask(e)
 	}
 	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-len(e.extras)-(e.posted-e.completed)); n > 0 && !e.trespassed {

@@ -14,6 +14,10 @@ import (
 // extraID marks the WRIDs of such requests.
 const extraID = 1 << 41
 
+// mostExtras is how many of them one end asks: each completion has it look for more to do, so that without a bound they
+// would go on, one after another, for as long as a plan takes.
+const mostExtras = 1000
+
 // extra is such a request under way.
 type extra struct {
 	mw    verbs.MW // that it binds, nil for a local invalidate
@@ -142,6 +146,7 @@ func (w *peer) ask(e *end) {
 		return
 	}
 	e.extras = append(e.extras, x)
+	e.asked++
 }
 
 // asked takes the completion of an extra request.
