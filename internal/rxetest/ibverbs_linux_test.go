@@ -120,7 +120,7 @@ func TestIBVerbs(t *testing.T) {
 		}
 	})
 	t.Run("what a provider promises", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*pairTime)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*pairTime)
 		defer cancel()
 		gid, err := m.at.GIDIndex(ctx, m.guest[0].Addr())
 		check(t, err)
