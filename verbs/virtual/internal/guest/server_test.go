@@ -57,8 +57,18 @@ func dial(t testing.TB, f fixed) *net.UnixConn {
 }
 
 // TestFull has a program that opens more nodes than there is room for hear that, whether the
-// server counts or has no descriptor left, and open one when another has been closed.
+// server counts or has no descriptor left, and open one when another has been closed. It runs in
+// a process of its own: what another test left to the garbage collector would be closed, and its
+// descriptor free, just when none is to be left.
 func TestFull(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_FULL") == "" {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFull$")
+		c.Env = append(os.Environ(), "SLUICE_TEST_FULL=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "sluice")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +104,6 @@ func TestFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd)
 		sockets = append(sockets, fd)
 	}
 	for i, want := range []syscall.Errno{0, 0, syscall.EMFILE} {
@@ -108,6 +117,11 @@ func TestFull(t *testing.T) {
 	if err := unix.Close(sockets[0]); err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		for _, fd := range sockets[1:] {
+			_ = unix.Close(fd)
+		}
+	}()
 	<-closed
 	for { // until it counts one less
 		s.mu.Lock()
