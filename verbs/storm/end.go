@@ -1,9 +1,7 @@
 package storm
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -11,29 +9,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
-
-// link is one connection, which both its ends know: so what either has done can be held
-// against the other's memory when both are over. It lives as long as the run.
-type link struct {
-	id   linkID
-	ends [2]*end // client's, server's; nil as long as there is none
-}
-
-// other returns the other end, nil if there is none yet.
-func (l *link) other(side int) *end { return l.ends[1-side] }
-
-// link finds or makes the link of a nonce.
-func (r *run) link(id linkID, nonce uint64) *link {
-	l := r.links[nonce]
-	if l == nil {
-		l = &link{id: id}
-		if r.links == nil {
-			r.links = map[uint64]*link{}
-		}
-		r.links[nonce] = l
-	}
-	return l
-}
 
 // end is one end of a connection.
 type end struct {
@@ -131,7 +106,7 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
 	}
 	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey(), e.tokenMR.RKey()}
-	e.link.ends[side] = e
+	e.link.join(e)
 	w.ends[id], w.byQPN[e.hello.qpn] = e, e
 	w.order = append(w.order, id)
 	w.p.onCrash = append(w.p.onCrash, e.gone)
@@ -511,36 +486,14 @@ func (w *peer) over(e *end) {
 	e.gone()
 }
 
-// gone notes that nothing acts on the end's memory any more. Once that is so of both
-// ends, what they have is held against each other.
+// gone notes that nothing acts on the end's memory any more.
 func (e *end) gone() {
 	if e.isOver {
 		return
 	}
 	e.isOver = true
 	e.p.run.observer.finish(e)
-	other := e.link.other(e.side)
-	if other == nil || !other.isOver {
-		return
-	}
-	for _, pair := range [][2]*end{{e, other}, {other, e}} {
-		from, to := pair[0], pair[1]
-		err := from.plan.left(to.offer, from.completed, from.posted, e.p.run.unordered)
-		if err == nil && to.received > 0 && from.plan.sends[to.received-1] >= from.posted {
-			err = fmt.Errorf("%d messages were received, and fewer posted", to.received)
-		}
-		if err == nil && from.finished && to.finished && !bytes.Equal(to.offer[:from.plan.written], from.plan.whole()) {
-			err = fmt.Errorf("all is finished, and memory is not what it must be")
-		}
-		if err != nil {
-			e.p.Failf("connection %v, %s's requests: %v", e.link.id, [2]string{"client", "server"}[from.side], err)
-		}
-	}
-	// The run may make thousands of connections.
-	delete(e.p.run.links, e.nonce)
-	for _, x := range []*end{e, other} {
-		x.own, x.offer, x.recv, x.plan, x.theirs = nil, nil, nil, nil, nil
-	}
+	e.link.gone(e)
 }
 
 // whole is what is written when all requests are carried out.

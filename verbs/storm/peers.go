@@ -556,6 +556,7 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		remote, nonce, _ := parseHello(ev.Private)
+		e.link.answered(ev.Parameters.RemoteQPN)
 		if err := e.agreed(ev, &w.weather); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
