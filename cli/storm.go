@@ -44,6 +44,7 @@ type stormDocument struct {
 	Failed      uint64            `json:"failed_requests"`
 	Packets     uint64            `json:"packets"`
 	Interrupted bool              `json:"interrupted,omitempty"`
+	UnderWay    []uint64          `json:"under_way,omitempty"` // seeds that were, as it was interrupted
 	Failure     *stormFailure     `json:"failure,omitempty"`
 
 	// With --out: the folder, a failure of each task that has one, and the tasks whose
@@ -61,7 +62,8 @@ type stormFailure struct {
 	What    string   `json:"what"`
 	Faults  int      `json:"faults"` // of the seed
 	Shrunk  []string `json:"shrunk_faults"`
-	Then    string   `json:"then"` // what the shrunk run does
+	Then    string   `json:"then"`                            // what the shrunk run does
+	Broken  bool     `json:"shrinking_interrupted,omitempty"` // fewer faults may be enough
 	Stack   string   `json:"stack,omitempty"`
 	Capture string   `json:"capture,omitempty"`
 }
@@ -158,9 +160,11 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 		one := blank
 		one.FirstSeed = config.Seed
 		done := config.Seed - o.config.Seed
-		return &one, o.runSeeds(ctx, &one, config, n, func(t storm.Tally) {
+		err := o.runSeeds(ctx, &one, config, n, func(t storm.Tally) {
 			line.Show(float64(done+t.Seeds)/float64(o.seeds), fmt.Sprintf("%s: %d of %d seeds", o.config.Provider, done+t.Seeds, o.seeds))
 		})
+		d.UnderWay = one.UnderWay
+		return &one, err
 	}
 	var err error
 	if o.folder.name != "" {
@@ -178,7 +182,7 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 		d.Interrupted = true
 	}
 	if o.capture != "" && d.Failure == nil && o.seeds == 1 && broken == nil {
-		if err := o.record(o.config); err != nil {
+		if err := o.record(ctx, o.config); err != nil {
 			return err
 		}
 	}
@@ -204,8 +208,9 @@ func (o *stormOptions) runSeeds(ctx context.Context, d *stormDocument, config st
 	d.Seeds, d.Requests, d.Failed, d.Packets = tally.Seeds, tally.Requests, tally.Failed, tally.Packets
 	d.Seconds = time.Since(began).Seconds()
 	d.SeedsPerSec = float64(d.Seeds) / d.Seconds
+	d.UnderWay = tally.UnderWay
 	if failed != nil {
-		d.Failure, err = o.explain(failed)
+		d.Failure, err = o.explain(ctx, failed)
 		return err
 	}
 	d.Interrupted = tally.Seeds < n
@@ -240,35 +245,40 @@ func readFaults(name string, in io.Reader) (fault.Schedule, error) {
 	return s, nil
 }
 
-// explain shrinks a failure, and records it.
-func (o *stormOptions) explain(failed *storm.Result) (*stormFailure, error) {
+// explain shrinks a failure, and records it, for as long as ctx lasts.
+func (o *stormOptions) explain(ctx context.Context, failed *storm.Result) (*stormFailure, error) {
 	c := o.config
 	c.Seed = failed.Seed
 	tries := o.tries
 	if failed.Hangs {
 		tries = min(tries, 10) // each takes --patience
 	}
-	least, err := storm.Shrink(c, failed, tries)
-	if err != nil {
+	least, err := storm.Shrink(ctx, c, failed, tries)
+	broken := ctx.Err() != nil
+	if err != nil && !broken {
 		return nil, err
 	}
 	f := &stormFailure{
 		Seed: failed.Seed, What: failed.Failure, Faults: len(failed.Faults), Then: least.Failure, Stack: least.Stack,
-		Shrunk: make([]string, 0, len(least.Faults)),
+		Shrunk: make([]string, 0, len(least.Faults)), Broken: broken,
 	}
 	for _, x := range least.Faults {
 		f.Shrunk = append(f.Shrunk, x.String())
 	}
-	if o.capture != "" {
+	if o.capture != "" && !broken {
 		c.Faults = least.Faults
-		f.Capture = o.capture
-		return f, o.record(c)
+		switch err := o.record(ctx, c); {
+		case err == nil:
+			f.Capture = o.capture
+		case ctx.Err() == nil:
+			return f, err
+		}
 	}
 	return f, nil
 }
 
 // record runs once and writes the packets to the file of --write.
-func (o *stormOptions) record(c storm.Config) error {
+func (o *stormOptions) record(ctx context.Context, c storm.Config) error {
 	return outfile.Write(o.capture, func(w io.Writer) error {
 		link := pcapgo.DefaultNgInterface
 		link.Name, link.LinkType = "storm", layers.LinkTypeRaw
@@ -286,7 +296,7 @@ func (o *stormOptions) record(c storm.Config) error {
 			}
 			failed = errors.Join(failed, err)
 		}
-		if _, err := storm.Run(c); err != nil {
+		if _, err := storm.Run(ctx, c); err != nil {
 			return err
 		}
 		return errors.Join(failed, ng.Flush())
@@ -323,6 +333,11 @@ func (d *stormDocument) write(w io.Writer, asJSON bool) error {
 		over, d.Seeds, d.FirstSeed, d.Requests, d.Failed, d.Packets, d.Seconds, d.SeedsPerSec); err != nil {
 		return err
 	}
+	for _, seed := range d.UnderWay {
+		if _, err := fmt.Fprintf(w, "seed %d was under way\n", seed); err != nil {
+			return err
+		}
+	}
 	if d.Missing != "" {
 		if _, err := fmt.Fprintf(w, "%s does not have all: missing are the tasks --array=%s\n", d.Folder, d.Missing); err != nil {
 			return err
@@ -345,7 +360,11 @@ func (d *stormDocument) write(w io.Writer, asJSON bool) error {
 
 // write prints the failure.
 func (f *stormFailure) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "seed %d fails: %s\n%d of its %d faults are enough; with them: %s\n", f.Seed, f.What, len(f.Shrunk), f.Faults, f.Then)
+	fewer := ""
+	if f.Broken {
+		fewer = ", and fewer may be: shrinking them was interrupted"
+	}
+	_, err := fmt.Fprintf(w, "seed %d fails: %s\n%d of its %d faults are enough%s; with them: %s\n", f.Seed, f.What, len(f.Shrunk), f.Faults, fewer, f.Then)
 	for _, line := range f.Shrunk {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "  %s\n", line)

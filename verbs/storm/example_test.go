@@ -1,6 +1,7 @@
 package storm_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -74,7 +75,7 @@ func Example() {
 		{{Kind: fault.Crash, A: 1, At: 5 * units.Microsecond, For: units.Microsecond}},
 	} {
 		c.Faults = faults
-		r, err := storm.Run(c)
+		r, err := storm.Run(context.Background(), c)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -37,7 +37,7 @@ forge 0>1 #28 as 3587695269`},
 		}
 		config := Default()
 		config.Shim, config.Seed, config.Faults = c.shim, c.seed, faults
-		if r, err := Run(config); err != nil || r.Failure != "" {
+		if r, err := Run(t.Context(), config); err != nil || r.Failure != "" {
 			t.Errorf("seed %d: %+v, %v", c.seed, r.Failure, err)
 		}
 	}

@@ -70,7 +70,7 @@ func (p *Process) live() (err error) {
 	for {
 		again, err := p.incarnate()
 		p.dead = true
-		if p.run.result.Failure != "" {
+		if p.run.over() {
 			_ = p.ward.takeAway()
 			return nil
 		}
@@ -100,7 +100,7 @@ func (p *Process) incarnate() (crashed bool, err error) {
 	p.guard = &guard{shim, p}
 	err, crashed = p.call()
 	switch {
-	case p.run.result.Failure != "":
+	case p.run.over():
 	case crashed:
 		down := p.faults[0]
 		p.faults = p.faults[1:]
@@ -172,7 +172,7 @@ func (p *Process) enter() bool {
 		verbs.Sleep(p.dev, pause.Duration())
 	}
 	switch now := p.run.engine.Now(); {
-	case p.run.result.Failure != "":
+	case p.run.over():
 		p.dead = true
 		panic(errStop)
 	case now > p.run.cfg.Span+p.run.cfg.Grace:

@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -11,6 +12,7 @@ type Tally struct {
 	Requests uint64 // that completed with success
 	Failed   uint64 // that completed with an error
 	Packets  uint64
+	UnderWay []uint64 // seeds of which the runs were under way as ctx ended, in order
 }
 
 // Seeds runs n seeds from c.Seed on, so many at a time, until one fails or ctx is done.
@@ -40,9 +42,11 @@ func Seeds(ctx context.Context, c Config, n uint64, workers int, progress func(T
 				if c.Seed, ok = take(); !ok {
 					return
 				}
-				r, err := Run(c)
+				r, err := Run(ctx, c)
 				mu.Lock()
 				switch {
+				case err != nil && ctx.Err() != nil:
+					tally.UnderWay = append(tally.UnderWay, c.Seed)
 				case err != nil:
 					wrong = err
 				default:
@@ -62,5 +66,6 @@ func Seeds(ctx context.Context, c Config, n uint64, workers int, progress func(T
 		})
 	}
 	all.Wait()
+	slices.Sort(tally.UnderWay)
 	return tally, failed, wrong
 }

@@ -1,12 +1,14 @@
 package storm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -103,6 +105,7 @@ type run struct {
 	result  Result
 	links   map[uint64]*link // by nonce
 	once    sync.Once
+	left    atomic.Bool // nobody waits for the run any more: programs end at their next call
 
 	unordered bool            // what lies beyond a gap may be placed
 	world     *softroce.World // nil over the NIC model
@@ -121,10 +124,14 @@ var (
 	errCrash = errors.New("storm: the process crashes")
 )
 
-// Run runs once. Its error is of c; that something failed is in the result.
-func Run(c Config) (*Result, error) {
+// Run runs once. Its error is of c, or the cause by which ctx has ended, which leaves what is
+// under way behind; that something failed is in the result.
+func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if c.Faults == nil {
 		c.Faults = c.Draw()
@@ -161,8 +168,12 @@ func Run(c Config) (*Result, error) {
 		}
 		r.close()
 	case <-r.panics:
+	case <-ctx.Done():
+		r.left.Store(true)
+		return nil, context.Cause(ctx)
 	case <-late:
-		// The run goes on with its own result.
+		// The run has its own result, until its programs call something.
+		r.left.Store(true)
 		return &Result{Seed: c.Seed, Faults: c.Faults, Hangs: true, Failure: fmt.Sprintf("the run hangs: it has not ended after %v of real time", c.Patience)}, nil
 	}
 	return &r.result, nil
@@ -237,17 +248,24 @@ func (r *run) shim(p *Process) (verbs.Device, error) {
 	return paced.Wrap(p.ward, c)
 }
 
+// over reports whether programs are to end.
+func (r *run) over() bool { return r.result.Failure != "" || r.left.Load() }
+
 // Shrink leaves faults out of a failed run for as long as it still fails, and returns
-// what is left and its result. It runs at most so many times.
-func Shrink(c Config, failed *Result, tries int) (*Result, error) {
+// what is left and its result. It runs at most so many times. When ctx ends, what it returns
+// is the least so far, with the cause as its error.
+func Shrink(ctx context.Context, c Config, failed *Result, tries int) (*Result, error) {
 	least := failed
 	var wrong error
 	failed.Faults.Shrink(tries, func(s fault.Schedule) bool {
+		if wrong != nil {
+			return false
+		}
 		c.Faults = s
 		if s == nil {
 			c.Faults = fault.Schedule{}
 		}
-		got, err := Run(c)
+		got, err := Run(ctx, c)
 		if err != nil {
 			wrong = err
 			return false

@@ -62,7 +62,7 @@ func TestSeedsRepeat(t *testing.T) {
 		c.Provider, c.Shim, c.Seed = provider, "timely", 12
 		var results [2]string
 		for i := range results {
-			r, err := Run(c)
+			r, err := Run(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func program(t *testing.T, faults fault.Schedule, f Program) *Result {
 		}
 		return f(p)
 	}
-	r, err := Run(c)
+	r, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +140,38 @@ func TestPatience(t *testing.T) {
 		<-stop
 		return nil
 	}
-	r, err := Run(c)
+	r, err := Run(t.Context(), c)
 	if err != nil || !strings.HasPrefix(r.Failure, "the run hangs") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A run ends with its context, and its programs at their next call.
+func TestLeft(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	hold, ended := make(chan struct{}), make(chan struct{})
+	c := Default()
+	c.Seed, c.Patience = 5, 0
+	c.Program = func(p *Process) error {
+		if p.ID > 0 {
+			return nil
+		}
+		defer close(ended)
+		cancel(why)
+		<-hold
+		for {
+			p.Sleep(time.Millisecond)
+		}
+	}
+	tally, failed, err := Seeds(ctx, c, 100, 1, nil)
+	if err != nil || failed != nil || tally.Seeds != 0 || len(tally.UnderWay) != 1 || tally.UnderWay[0] != 5 {
+		t.Errorf("%+v, %v, %v: expected that seed 5 was under way", tally, failed, err)
+	}
+	close(hold)
+	<-ended
+	if _, err := Run(ctx, c); !errors.Is(err, why) {
+		t.Errorf("%v, expected the context's cause", err)
 	}
 }
 
@@ -204,7 +233,7 @@ func TestStall(t *testing.T) {
 			p.Sleep(10 * time.Microsecond)
 		}
 	}
-	if r, err := Run(c); err != nil || r.Failure != "" || got < 530*us || got > 550*us {
+	if r, err := Run(t.Context(), c); err != nil || r.Failure != "" || got < 530*us || got > 550*us {
 		t.Errorf("%+v, %v: the message came at %v", r, err, got)
 	}
 }
@@ -235,7 +264,7 @@ func TestConfigs(t *testing.T) {
 	} {
 		c := Default()
 		change(&c)
-		if _, err := Run(c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -259,11 +288,11 @@ func TestShrink(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := Run(c)
+	r, err := Run(t.Context(), c)
 	if err != nil || r.Failure == "" {
 		t.Fatal(r, err)
 	}
-	least, err := Shrink(c, r, 100)
+	least, err := Shrink(t.Context(), c, r, 100)
 	if err != nil || least.Failure == "" || len(least.Faults) != 2 || least.Faults[0].Kind != fault.Crash || least.Faults[1].Kind != fault.Crash {
 		t.Errorf("%+v, %v", least, err)
 	}
