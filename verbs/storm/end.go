@@ -60,8 +60,31 @@ type end struct {
 	moved         units.Time // when something last happened
 }
 
-// newEnd makes the queue pair and the memory of an end.
-func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
+// begins are the packet numbers that queue pairs have expected first, of each connection that they
+// had.
+type begins map[flowKey][]units.PSN
+
+func (b *begins) add(k flowKey, psn uint32) {
+	if *b == nil {
+		*b = begins{}
+	}
+	(*b)[k] = append((*b)[k], units.PSN(psn))
+}
+
+// apart reports whether late packets of no earlier connection of a queue pair fit into one that
+// begins at psn.
+func (b begins) apart(k flowKey, psn uint32) bool {
+	for _, old := range b[k] {
+		if d := units.PSN(psn).Sub(old); d < 1<<16 && d > -1<<16 {
+			return false
+		}
+	}
+	return true
+}
+
+// newEnd makes the queue pair and the memory of an end. asked is what the client has said, nil if
+// this is the client or if queue pairs are not used again.
+func (w *peer) newEnd(id linkID, nonce uint64, side int, asked *hello) (*end, error) {
 	e := &end{link: w.p.run.link(id, nonce), nonce: nonce, side: side, p: w.p, began: w.p.Now(), moved: w.p.Now()}
 	draw := func(side int) *plan { return drawPlan(rand.New(rand.NewPCG(nonce, uint64(side)))) }
 	e.plan, e.theirs = draw(side), draw(1-side)
@@ -75,6 +98,9 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	}
 	var err error
 	n := len(w.spares)
+	if n > 0 && asked != nil && !w.p.run.begins.apart(flowKey{w.p.ID, w.spares[n-1].Num()}, asked.psn) {
+		n = 0
+	}
 	if n > 0 {
 		e.qp, w.spares = w.spares[n-1], w.spares[:n-1]
 	} else if e.qp, err = w.pd.CreateQP(init); err != nil {
@@ -100,10 +126,16 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		return nil, err
 	}
 	psn := w.p.Rand.Uint32() & 0xffffff
-	// A queue pair that is used again begins anywhere: late packets of its last connection
-	// must not fit.
 	if n == 0 && w.p.Rand.IntN(3) == 0 {
 		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
+	}
+	if asked != nil {
+		client := flowKey{id.client, asked.qpn}
+		for !w.p.run.begins.apart(client, psn) {
+			psn = w.p.Rand.Uint32() & 0xffffff
+		}
+		w.p.run.begins.add(client, psn)
+		w.p.run.begins.add(flowKey{w.p.ID, e.qp.Num()}, asked.psn)
 	}
 	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey(), e.tokenMR.RKey()}
 	e.link.join(e)

@@ -135,3 +135,24 @@ func TestLink(t *testing.T) {
 		}
 	}
 }
+
+// A queue pair that is used again does not take late packets of its last connection: its peer begins
+// elsewhere.
+func TestBeginElsewhere(t *testing.T) {
+	c := Default()
+	c.Shim, c.Seed = "timely", 10566
+	if r, err := Run(t.Context(), c); err != nil || r.Failure != "" {
+		t.Errorf("%v, %v", r.Failure, err)
+	}
+	var b begins
+	k := flowKey{1, 7}
+	b.add(k, 0xfffffe)
+	for psn, want := range map[uint32]bool{0xfffffe: false, 5: false, 0xfffd: false, 0xfffe: true, 0xff0000: false, 0xfefffe: true, 0x800000: true} {
+		if got := b.apart(k, psn); got != want {
+			t.Errorf("%#x after 0xfffffe: %v, want %v", psn, got, want)
+		}
+	}
+	if !b.apart(flowKey{2, 7}, 5) || !b.apart(flowKey{1, 8}, 5) {
+		t.Error("another queue pair, or another host's, begins where it wants")
+	}
+}

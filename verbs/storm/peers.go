@@ -397,7 +397,7 @@ func (w *peer) call(id linkID, c *client) bool {
 	}
 	c.nonce, c.calm = w.p.Rand.Uint64(), w.p.Calm()
 	c.tries++
-	e, err := w.newEnd(id, c.nonce, 0)
+	e, err := w.newEnd(id, c.nonce, 0, nil)
 	if err != nil {
 		w.p.Failf("connection %v: %v", id, err)
 		return true
@@ -446,7 +446,7 @@ func (w *peer) letter(from int, msg any) {
 			}
 			w.over(old)
 		}
-		e, err := w.newEnd(m.id, m.nonce, 1)
+		e, err := w.newEnd(m.id, m.nonce, 1, &m.hello)
 		if err == nil {
 			err = w.connect(e, m.hello)
 		}
@@ -523,7 +523,7 @@ func (w *peer) event(ev *cm.Event) {
 		if old := w.ends[id]; old != nil {
 			w.over(old)
 		}
-		e, err := w.newEnd(id, nonce, 1)
+		e, err := w.newEnd(id, nonce, 1, nil)
 		if err != nil {
 			w.p.Failf("connection %v: %v", id, err)
 			return

@@ -104,6 +104,7 @@ type run struct {
 	wire    fault.Wire
 	result  Result
 	links   map[uint64]*link // by nonce
+	begins  begins
 	once    sync.Once
 	left    atomic.Bool // nobody waits for the run any more: programs end at their next call
 
