@@ -39,17 +39,8 @@ func (w *peer) newDatagrams() error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		attr verbs.QPAttr
-		mask verbs.QPAttrMask
-	}{
-		{verbs.QPAttr{State: ib.Init, Port: 1, QKey: datagramQKey}, verbs.ResetToInitUD},
-		{verbs.QPAttr{State: ib.RTR}, verbs.InitToRTRUD},
-		{verbs.QPAttr{State: ib.RTS, SQPSN: w.p.Rand.Uint32() & 0xffffff}, verbs.RTRToRTSUD},
-	} {
-		if err := d.qp.Modify(step.attr, step.mask); err != nil {
-			return err
-		}
+	if err := readyUD(d.qp, w.p.Rand.Uint32()); err != nil {
+		return err
 	}
 	d.mem = make([]byte, datagramMost+datagramReceives*datagramPlace)
 	if d.mr, err = w.pd.RegMR(d.mem, ib.AccessLocalWrite); err != nil {
@@ -70,6 +61,23 @@ func (w *peer) newDatagrams() error {
 		}
 	}
 	w.p.run.mailboxes[w.p.ID] = d.qp.Num()
+	return nil
+}
+
+// readyUD takes a UD queue pair to where it sends.
+func readyUD(q verbs.QP, psn uint32) error {
+	for _, step := range []struct {
+		attr verbs.QPAttr
+		mask verbs.QPAttrMask
+	}{
+		{verbs.QPAttr{State: ib.Init, Port: 1, QKey: datagramQKey}, verbs.ResetToInitUD},
+		{verbs.QPAttr{State: ib.RTR}, verbs.InitToRTRUD},
+		{verbs.QPAttr{State: ib.RTS, SQPSN: psn & 0xffffff}, verbs.RTRToRTSUD},
+	} {
+		if err := q.Modify(step.attr, step.mask); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -73,6 +73,7 @@ type weather struct {
 	datagrams  int  // one step in so many sends a datagram; 0 for none
 	drains     int  // one step in so many drains a send queue; 0 for none
 	extras     int  // one step in so many binds a window, or invalidates a key; 0 for none
+	fills      int  // one step in so many fills a completion queue; 0 for none
 	foreign    bool // memory is another program's
 }
 
@@ -101,6 +102,9 @@ func drawWeather(seed uint64) weather {
 	}
 	if r := rand.New(rand.NewPCG(seed, 0x0c)); r.IntN(2) == 0 {
 		w.unreliable = 5 + r.IntN(100)
+	}
+	if r := rand.New(rand.NewPCG(seed, 0xf111)); r.IntN(2) == 0 {
+		w.fills = 50 + r.IntN(1000)
 	}
 	if r := rand.New(rand.NewPCG(seed, 0xb1d)); r.IntN(2) == 0 {
 		w.extras = 3 + r.IntN(100)
@@ -136,6 +140,7 @@ type peer struct {
 	unreliables map[int]*unreliable // by the other process
 	wc          []verbs.WC
 	spares      []verbs.QP // reset, to be used again
+	fills       *rand.Rand // of completion queues that are filled
 	spareMR     verbs.MR   // where results may go that nothing depends on
 	foreignPD   verbs.PD
 	foreignMR   verbs.MR
@@ -201,7 +206,7 @@ const service = 0x0000000001061c00
 func newPeer(p *Process) (*peer, error) {
 	w := &peer{
 		p: p, weather: drawWeather(p.run.cfg.Seed), dev: p.Device(), ends: map[linkID]*end{}, byQPN: map[uint32]*end{},
-		clients: map[linkID]*client{},
+		clients: map[linkID]*client{}, fills: newRand(p.run.cfg.Seed^0xf111, p.ID, p.Incarnation),
 	}
 	w.wc = make([]verbs.WC, w.weather.batch)
 	var err error
@@ -241,6 +246,9 @@ func newPeer(p *Process) (*peer, error) {
 	}
 	if p.run.cfg.Provider != "soft" {
 		w.weather.drains = 0 // the model has no SQD
+	}
+	if p.run.cfg.Provider != "soft" || p.run.cfg.Shim != "" {
+		w.weather.fills = 0 // they take datagrams
 	}
 	w.weather.foreign = w.weather.foreign && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == ""
 	if p.run.cfg.Shim != "" {
@@ -345,19 +353,27 @@ func (w *peer) step() bool {
 		w.abuse()
 		w.grasp()
 	}
+	if n := w.weather.fills; n > 0 && !w.p.Calm() && w.fills.IntN(n) == 0 {
+		w.fill()
+	}
 	if w.p.Rand.IntN(8) > 0 {
 		return did
 	}
 	if e, err := w.dev.AsyncEvent(context.Background(), 0); err == nil {
 		did = true
-		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
-			w.p.Failf("a completion queue with room for all that may be under way has overrun")
-		}
-		if e.Type == ib.EventSQDrained && e.QP != nil {
-			w.resume(w.byQPN[e.QP.Num()])
-		}
+		w.happened(&e)
 	}
 	return did
+}
+
+// happened handles an asynchronous event.
+func (w *peer) happened(e *verbs.AsyncEvent) {
+	if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
+		w.p.Failf("a completion queue with room for all that may be under way has overrun")
+	}
+	if e.Type == ib.EventSQDrained && e.QP != nil {
+		w.resume(w.byQPN[e.QP.Num()])
+	}
 }
 
 // rest waits for something to do.
