@@ -23,6 +23,7 @@ type agent struct {
 	id     des.NodeID
 	wakeAt units.Time
 	gone   bool
+	wait   backlog // at service
 }
 
 // randomBytes makes a Rand a source of bytes.
@@ -67,8 +68,22 @@ func (a *agent) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad
 	if a.gone || srcQPN != roce.GSIQP {
 		return
 	}
+	a.wait.remove(func(id uint32) bool { return a.core.State(id) != cm.REQReceived })
+	var req roce.REQ
+	m, err := roce.ParseMAD(mad)
+	flood := err == nil && m.Attribute() == roce.AttrREQ && req.Decode(m) == nil && bytes.HasPrefix(req.Private, floodMark)
+	had := len(a.events)
 	a.core.Receive(a.p.Now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
 	a.drain()
+	if err := a.wait.receive(flood, a.events[had:]); err != nil {
+		a.p.Failf("%v", err)
+	}
+}
+
+// hold has a request wait no more: the program takes it.
+func (a *agent) hold(id uint32) error {
+	a.wait.remove(func(w uint32) bool { return w == id })
+	return a.core.Hold(a.p.Now(), id)
 }
 
 // Handle implements des.Handler: a timer of the connection manager is due.

@@ -14,8 +14,12 @@ import (
 // such that nothing may come of it, or a misfit in place of a packet that would have fitted:
 // then the connection may fail, by the status for that, and nothing else may happen.
 type hostile struct {
-	past map[[2]int][][]byte // by link: packets that were sent on it, the oldest first
+	past     map[[2]int][][]byte // by link: packets that were sent on it, the oldest first
+	requests map[[2]int][]byte   // by link: the last request for a connection
 }
+
+// floodOneIn is how many forged packets there are for each flood.
+const floodOneIn = 32
 
 // mostPast is how many packets of a link are kept.
 const mostPast = 64
@@ -30,6 +34,13 @@ func (r *run) sent(now units.Time, src, dst netip.AddrPort, trafficClass uint8, 
 	}
 	from, to := int(src.Addr().As4()[3])-1, int(dst.Addr().As4()[3])-1
 	r.observer.sent(now, from, to, p)
+	if ib.Opcode(p[0]).Service() != ib.ServiceUD {
+		return
+	}
+	var h roce.Packet
+	if n, err := h.DecodeHeaders(p); err == nil && h.IsGSI() {
+		r.hostile.asked(from, to, p, p[n:len(p)-roce.ICRCBytes])
+	}
 }
 
 // keep keeps a packet for later.
@@ -42,6 +53,16 @@ func (h *hostile) keep(from, to int, p []byte) {
 		h.past[l] = slices.Delete(h.past[l], 0, 1)
 	}
 	h.past[l] = append(h.past[l], slices.Clone(p))
+}
+
+// asked keeps a request for a connection, for floods to be like it.
+func (h *hostile) asked(from, to int, p, mad []byte) {
+	if m, err := roce.ParseMAD(mad); err == nil && m.Attribute() == roce.AttrREQ {
+		if h.requests == nil {
+			h.requests = map[[2]int][]byte{}
+		}
+		h.requests[[2]int{from, to}] = slices.Clone(p)
+	}
 }
 
 // far takes a PSN out of every window: behind, or ahead of what was asked.
@@ -59,6 +80,9 @@ func (r *run) forge(from, to int, as uint32, p []byte) (instead bool) {
 	n, err := h.DecodeHeaders(p)
 	if err != nil {
 		return false
+	}
+	if like := r.hostile.requests[[2]int{from, to}]; like != nil && as%floodOneIn == 0 {
+		r.flood(from, to, rand.New(rand.NewPCG(uint64(as), r.cfg.Seed^0xf100d)), like)
 	}
 	if h.IsGSI() {
 		r.forgeMAD(from, to, after, draw, p[n:len(p)-roce.ICRCBytes], h)

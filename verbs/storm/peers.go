@@ -278,7 +278,7 @@ func newPeer(p *Process) (*peer, error) {
 	if w.agent != nil {
 		w.lookUps = map[uint32][]byte{}
 		for _, s := range []uint64{service, lookUpService} {
-			if err := w.agent.core.Listen(s, 16); err != nil {
+			if err := w.agent.core.Listen(s, backlogs); err != nil {
 				return nil, err
 			}
 		}
@@ -552,7 +552,7 @@ func (w *peer) event(ev *cm.Event) {
 			QPN: e.hello.qpn, StartingPSN: units.PSN(e.hello.psn), ResponderResources: w.weather.rdAtomic, InitiatorDepth: w.weather.rdAtomic, RNRRetryCount: 7,
 			Private: e.hello.put(nonce, k),
 		}
-		if err = core.Hold(now, ev.ID); err == nil {
+		if err = w.agent.hold(ev.ID); err == nil {
 			var par cm.Parameters
 			if par, err = core.Offer(ev.ID, mine); err == nil {
 				err = rdmacm.Connect(e.qp, 0, par, params)

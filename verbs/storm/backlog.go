@@ -1,0 +1,109 @@
+package storm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+)
+
+// backlogs is how many requests may wait at a listener.
+const backlogs = 16
+
+// floodMark begins the private data of a flood's requests: each is new, and none is wrong.
+var floodMark = slices.Concat(forgedMark, []byte(" flood"))
+
+// backlog is the requests that wait at a listener for the program, oldest first, as the events of
+// the connection manager have it.
+type backlog []waiter
+
+type waiter struct {
+	id     uint32
+	source netip.Addr
+}
+
+// remove forgets those that do not wait any more.
+func (b *backlog) remove(gone func(id uint32) bool) {
+	*b = slices.DeleteFunc(*b, func(w waiter) bool { return gone(w.id) })
+}
+
+// victim is who must give way to one more request of a source: the oldest of that source if it has
+// its share of the places, else the oldest of those that have more than theirs.
+func (b backlog) victim(source netip.Addr) uint32 {
+	has := map[netip.Addr]int{source: 0}
+	for _, w := range b {
+		has[w.source]++
+	}
+	share := backlogs / len(has)
+	for _, w := range b {
+		if has[source] >= share && w.source == source || has[source] < share && has[w.source] > share {
+			return w.id
+		}
+	}
+	return 0
+}
+
+// receive holds the events of a message that has arrived against rule 23. flood says that it is one
+// of a flood.
+func (b *backlog) receive(flood bool, events []cm.Event) error {
+	i := slices.IndexFunc(events, func(e cm.Event) bool { return e.Type == cm.EventRequest && e.ServiceID == service })
+	if i < 0 {
+		if flood {
+			return fmt.Errorf("rule 23: a request that is new finds %d that wait, and the program does not learn of it", len(*b))
+		}
+		return nil
+	}
+	source := events[i].Parameters.Path.Remote
+	var gone, want []uint32
+	for _, w := range *b {
+		if slices.ContainsFunc(events, func(e cm.Event) bool { return e.ID == w.id && e.Type.Ends() }) {
+			gone = append(gone, w.id)
+		}
+	}
+	if len(*b) == backlogs {
+		want = []uint32{b.victim(source)}
+	}
+	if !slices.Equal(gone, want) {
+		return fmt.Errorf("rule 23: a request of %v finds %d that wait, and %#x give way, expected %#x", source, len(*b), gone, want)
+	}
+	b.remove(func(id uint32) bool { return slices.Contains(gone, id) })
+	*b = append(*b, waiter{events[i].ID, source})
+	return nil
+}
+
+// flood sends requests for connections, more than a listener has places, in the names of several
+// hosts, most of them in one's. like is one that this one has sent, in its datagram.
+func (r *run) flood(from, to int, draw *rand.Rand, like []byte) {
+	var h roce.Packet
+	n, err := h.DecodeHeaders(like)
+	if err != nil {
+		return
+	}
+	m, err := roce.ParseMAD(like[n : len(like)-roce.ICRCBytes])
+	var req roce.REQ
+	if err != nil || req.Decode(m) != nil {
+		return
+	}
+	for range backlogs + 1 + draw.IntN(2*backlogs) {
+		name := from
+		if draw.IntN(4) == 0 {
+			if name = draw.IntN(r.cfg.Processes); name == to {
+				continue
+			}
+		}
+		req.LocalCommID, req.LocalCAGUID, req.LocalQPN = draw.Uint32(), draw.Uint64(), 2+draw.Uint32N(1<<24-2)
+		req.StartingPSN, req.ServiceID, req.Private = units.MakePSN(draw.Uint32()), service, floodMark
+		req.Primary.LocalGID = roce.GIDOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(name + 1)}))
+		out := make([]byte, roce.MaxHeaderBytes+roce.MADBytes+roce.ICRCBytes)
+		k := h.Put(out)
+		out = out[:k+roce.MADBytes+roce.ICRCBytes]
+		if _, err := req.Put(out[k:k+roce.MADBytes], draw.Uint64()); err != nil {
+			return
+		}
+		r.world.Inject(name, to, units.Time(draw.Int64N(int64(100*units.Microsecond))), out)
+	}
+}
