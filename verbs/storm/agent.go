@@ -23,8 +23,12 @@ type agent struct {
 	id     des.NodeID
 	wakeAt units.Time
 	gone   bool
-	wait   backlog // at service
+	wait   backlog       // at service
+	sent   []cm.Outgoing // since the last message came
 }
+
+// portMTU is the ports' own.
+const portMTU = 1024
 
 // randomBytes makes a Rand a source of bytes.
 type randomBytes struct{ *rand.Rand }
@@ -44,7 +48,7 @@ func newAgent(p *Process) (*agent, error) {
 		return nil, nil
 	}
 	c := cm.DefaultConfig()
-	c.CAGUID, c.Rand, c.MTU = p.dev.Attr().NodeGUID, randomBytes{p.Rand}, 1024
+	c.CAGUID, c.Rand, c.MTU = p.dev.Attr().NodeGUID, randomBytes{p.Rand}, portMTU
 	// A 16 ms answer, a millisecond on the way: storms are short.
 	c.LocalTimeout, c.RemoteTimeout, c.PacketLifetime, c.AckDelay, c.ServiceTimeout = 12, 12, 8, 8, 14
 	core, err := cm.New(c)
@@ -70,12 +74,18 @@ func (a *agent) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad
 	}
 	a.wait.remove(func(id uint32) bool { return a.core.State(id) != cm.REQReceived })
 	var req roce.REQ
+	path := cm.Path{Local: local, Remote: src.Addr()}
 	m, err := roce.ParseMAD(mad)
-	flood := err == nil && m.Attribute() == roce.AttrREQ && req.Decode(m) == nil && bytes.HasPrefix(req.Private, floodMark)
+	asks := err == nil && m.Attribute() == roce.AttrREQ && req.Decode(m) == nil
 	had := len(a.events)
-	a.core.Receive(a.p.Now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
+	a.sent = a.sent[:0]
+	a.core.Receive(a.p.Now(), path, mad)
 	a.drain()
-	if err := a.wait.receive(flood, a.events[had:]); err != nil {
+	err = a.wait.receive(asks && bytes.HasPrefix(req.Private, floodMark), a.events[had:])
+	if err == nil && asks && bytes.HasPrefix(req.Private, impossible) {
+		err = refusedBy(path, refusal(path, portMTU, &req), a.sent)
+	}
+	if err != nil {
 		a.p.Failf("%v", err)
 	}
 }
@@ -101,6 +111,7 @@ func (a *agent) Handle(ev des.Event) {
 func (a *agent) drain() {
 	var o cm.Outgoing
 	for a.core.NextMAD(&o) {
+		a.sent = append(a.sent, o)
 		// What can't be sent is as good as lost.
 		_ = a.mads.SendMAD(verbs.AddressVector{GID: o.Path.Remote, HopLimit: 64}, roce.GSIQP, o.MAD[:])
 	}

@@ -2,12 +2,9 @@ package storm
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 
-	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
@@ -73,37 +70,4 @@ func (b *backlog) receive(flood bool, events []cm.Event) error {
 	b.remove(func(id uint32) bool { return slices.Contains(gone, id) })
 	*b = append(*b, waiter{events[i].ID, source})
 	return nil
-}
-
-// flood sends requests for connections, more than a listener has places, in the names of several
-// hosts, most of them in one's. like is one that this one has sent, in its datagram.
-func (r *run) flood(from, to int, draw *rand.Rand, like []byte) {
-	var h roce.Packet
-	n, err := h.DecodeHeaders(like)
-	if err != nil {
-		return
-	}
-	m, err := roce.ParseMAD(like[n : len(like)-roce.ICRCBytes])
-	var req roce.REQ
-	if err != nil || req.Decode(m) != nil {
-		return
-	}
-	for range backlogs + 1 + draw.IntN(2*backlogs) {
-		name := from
-		if draw.IntN(4) == 0 {
-			if name = draw.IntN(r.cfg.Processes); name == to {
-				continue
-			}
-		}
-		req.LocalCommID, req.LocalCAGUID, req.LocalQPN = draw.Uint32(), draw.Uint64(), 2+draw.Uint32N(1<<24-2)
-		req.StartingPSN, req.ServiceID, req.Private = units.MakePSN(draw.Uint32()), service, floodMark
-		req.Primary.LocalGID = roce.GIDOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(name + 1)}))
-		out := make([]byte, roce.MaxHeaderBytes+roce.MADBytes+roce.ICRCBytes)
-		k := h.Put(out)
-		out = out[:k+roce.MADBytes+roce.ICRCBytes]
-		if _, err := req.Put(out[k:k+roce.MADBytes], draw.Uint64()); err != nil {
-			return
-		}
-		r.world.Inject(name, to, units.Time(draw.Int64N(int64(100*units.Microsecond))), out)
-	}
 }

@@ -18,8 +18,9 @@ type hostile struct {
 	requests map[[2]int][]byte   // by link: the last request for a connection
 }
 
-// floodOneIn is how many forged packets there are for each flood.
-const floodOneIn = 32
+// Of so many forged packets, one brings a flood of requests for connections, and two one that is
+// forged.
+const requestsOneIn = 32
 
 // mostPast is how many packets of a link are kept.
 const mostPast = 64
@@ -81,8 +82,8 @@ func (r *run) forge(from, to int, as uint32, p []byte) (instead bool) {
 	if err != nil {
 		return false
 	}
-	if like := r.hostile.requests[[2]int{from, to}]; like != nil && as%floodOneIn == 0 {
-		r.flood(from, to, rand.New(rand.NewPCG(uint64(as), r.cfg.Seed^0xf100d)), like)
+	if like := r.hostile.requests[[2]int{from, to}]; like != nil && as%requestsOneIn < 3 {
+		r.forgeRequests(from, to, as%requestsOneIn == 0, rand.New(rand.NewPCG(uint64(as), r.cfg.Seed^0xf100d)), like)
 	}
 	if h.IsGSI() {
 		r.forgeMAD(from, to, after, draw, p[n:len(p)-roce.ICRCBytes], h)
@@ -193,4 +194,45 @@ func (r *run) forgeMAD(from, to int, after units.Time, draw *rand.Rand, b []byte
 		out = slices.Clone(old)
 	}
 	r.world.Inject(from, to, after, out)
+}
+
+// forgeRequests sends requests for connections that are like one that a host has sent, in its
+// datagram: one that is forged, or a flood of more than a listener has places, in the names of
+// several hosts, most of them in one's.
+func (r *run) forgeRequests(from, to int, flood bool, draw *rand.Rand, like []byte) {
+	var h roce.Packet
+	n, err := h.DecodeHeaders(like)
+	if err != nil {
+		return
+	}
+	m, err := roce.ParseMAD(like[n : len(like)-roce.ICRCBytes])
+	var req roce.REQ
+	if err != nil || req.Decode(m) != nil {
+		return
+	}
+	put := func(name int, after units.Time) {
+		out := make([]byte, roce.MaxHeaderBytes+roce.MADBytes+roce.ICRCBytes)
+		k := h.Put(out)
+		out = out[:k+roce.MADBytes+roce.ICRCBytes]
+		if _, err := req.Put(out[k:k+roce.MADBytes], draw.Uint64()); err == nil {
+			r.world.Inject(name, to, after, out)
+		}
+	}
+	if !flood {
+		forgeRequest(draw, &req, draw.IntN(2) == 0)
+		put(from, 0)
+		return
+	}
+	for range backlogs + 1 + draw.IntN(2*backlogs) {
+		name := from
+		if draw.IntN(4) == 0 {
+			if name = draw.IntN(r.cfg.Processes); name == to {
+				continue
+			}
+		}
+		req.LocalCommID, req.LocalCAGUID, req.LocalQPN = draw.Uint32(), draw.Uint64(), 2+draw.Uint32N(1<<24-2)
+		req.StartingPSN, req.ServiceID, req.Private = units.MakePSN(draw.Uint32()), service, floodMark
+		req.Primary.LocalGID = roce.GIDOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(name + 1)}))
+		put(name, units.Time(draw.Int64N(int64(100*units.Microsecond))))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
@@ -118,10 +119,52 @@ func forgeRequest(draw *rand.Rand, r *roce.REQ, wide bool) {
 		r.Private = slices.Concat(r.Private[:0:0], forgedMark)
 		return
 	}
-	r.LocalCommID = draw.Uint32()
+	r.LocalCommID, r.LocalCAGUID = draw.Uint32(), draw.Uint64() // of no connection that there is
 	if r.LocalQPN > 1 {
 		r.LocalQPN = 2 + draw.Uint32N(1<<24-2)
 	}
 	r.StartingPSN = units.MakePSN(draw.Uint32())
 	r.Private = slices.Clone(mark)
+}
+
+// refusal is the answer that a request which can't make a connection must get, by the first reason
+// that there is; nil where it gets none, since it does not say who has sent it (12.6.7, 12.9.8.2).
+func refusal(path cm.Path, mtu ib.MTU, r *roce.REQ) *roce.REJ {
+	no := &roce.REJ{RemoteCommID: r.LocalCommID, Message: roce.AnswersREQ}
+	switch gid := roce.GIDOf(path.Local); {
+	case r.Primary.LocalGID.Addr() != path.Remote || r.LocalQPN < 2:
+		return nil
+	case r.ServiceID != service:
+		no.Reason = roce.RejInvalidServiceID
+	case r.TransportType != roce.TransportRC:
+		no.Reason = roce.RejInvalidTransport
+	case r.Primary.RemoteGID != gid:
+		no.Reason, no.Info = roce.RejInvalidGID, gid[:]
+	default:
+		no.Reason, no.Info = roce.RejInvalidMTU, []byte{roce.MTUCode(mtu)}
+	}
+	return no
+}
+
+// refusedBy holds what was sent as an impossible request came against what must be: one refusal, to
+// whom it came from, or nothing.
+func refusedBy(path cm.Path, want *roce.REJ, sent []cm.Outgoing) error {
+	if want == nil {
+		if len(sent) > 0 {
+			return fmt.Errorf("rule 21: a request of nobody is answered with %v", roce.MAD(sent[0].MAD[:]).Attribute())
+		}
+		return nil
+	}
+	var got roce.REJ
+	if len(sent) != 1 {
+		return fmt.Errorf("rule 21: a request that can't make a connection gets %d answers, expected that it is refused for %v", len(sent), want.Reason)
+	}
+	if err := got.Decode(roce.MAD(sent[0].MAD[:])); err != nil {
+		return fmt.Errorf("rule 21: a request that can't make a connection gets an answer that is no refusal: %w", err)
+	}
+	if sent[0].Path != path || got.LocalCommID != 0 || got.RemoteCommID != want.RemoteCommID ||
+		got.Message != want.Message || got.Reason != want.Reason || int(got.InfoLength) != len(want.Info) || !bytes.HasPrefix(got.Info, want.Info) {
+		return fmt.Errorf("rule 21: a request that can't make a connection is answered with %+v, expected %+v", got, *want)
+	}
+	return nil
 }
