@@ -576,6 +576,35 @@ func TestForgedRestart(t *testing.T) {
 	}
 }
 
+// A connection that is released while its peer is probed ends, though no answer comes: the REQ that
+// contradicts it is forgotten, and comes again if it is honest.
+func TestReleasedWhileProbed(t *testing.T) {
+	server := passive(t, cm.Established)
+	server.Receive(0, toClient, request(t, func(r *roce.REQ) { r.LocalCommID++ }))
+	server.oneMAD() // the REP, once more
+	if err := server.Disconnect(1, ours, nil); err != nil {
+		t.Fatal(err)
+	}
+	if m := server.oneMAD(); m.Attribute() != roce.AttrDREQ {
+		t.Fatalf("it is released by %v", m.Attribute())
+	}
+	var o cm.Outgoing
+	for range 100 {
+		if server.Deadline() == units.Never {
+			break
+		}
+		server.Expire(server.Deadline())
+		for server.NextMAD(&o) {
+			if m := roce.MAD(o.MAD[:]); m.Attribute() != roce.AttrDREQ {
+				t.Errorf("a %v is sent", m.Attribute())
+			}
+		}
+	}
+	if server.Connections() != 0 {
+		t.Errorf("it is in state %v for ever", server.State(ours))
+	}
+}
+
 // flood sends n REQs from as many queue pairs of an address, and returns when.
 func (h *host) flood(now units.Time, from cm.Path, first, n uint32) {
 	h.t.Helper()
