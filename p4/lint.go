@@ -37,7 +37,7 @@ func Check(name string, o Options) (Report, error) {
 	return report, nil
 }
 
-// lintFor is what the compiler of a target is known to refuse; false if the program is not for TNA.
+// lintFor returns the known errors of a target's compiler; false if the program is not for TNA.
 func lintFor(tree *ast.Program, name string) (texts []string, ok bool) {
 	target := lint.Tofino1
 	if name == "tofino2" {

@@ -661,7 +661,7 @@ func (t tnaCall) checksum(at int) op {
 	return nil
 }
 
-// input is what the first argument gives to a hash or a sum.
+// input returns the first argument of a hash or a checksum as bytes.
 func (t tnaCall) input() *hashInput {
 	in := &hashInput{}
 	in.add(t.compiler, t.arg(0))

@@ -75,7 +75,7 @@ func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr 
 	return e
 }
 
-// accepts says whether arguments fit parameters by number and name.
+// accepts reports whether arguments fit parameters by number and name.
 func accepts(ps []*ast.Param, as []*ast.Arg) bool {
 	have := make([]bool, len(ps))
 	for i, a := range as {
@@ -222,7 +222,7 @@ func (c *checker) knownArgs(e *ast.Call) {
 	}
 }
 
-// controlPlane says whether an expression is an action's data, perhaps cast.
+// controlPlane reports whether an expression is an action's data, perhaps cast.
 func controlPlane(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -216,7 +216,7 @@ func structValue(l *ast.StructLit, s *types.Struct) *ast.Value {
 	return v
 }
 
-// explicitCast says whether (to) x is allowed for an x of type from.
+// explicitCast reports whether (to) x is allowed for an x of type from.
 func explicitCast(from, to types.Type) bool {
 	if same(from, to) {
 		return true

@@ -387,7 +387,7 @@ func (pp *preprocessor) macroUse(m *macro, toks []token, i int) (args [][]token,
 	return args, end, true
 }
 
-// awaits says whether a token is the name of a macro that takes arguments.
+// awaits reports whether a token is the name of a macro that takes arguments.
 func (pp *preprocessor) awaits(t token) bool {
 	m := pp.macros[t.text]
 	return t.kind == tIdent && !t.hide && m != nil && m.isFunc && !m.busy
