@@ -37,7 +37,7 @@ type responder struct {
 
 	// Selective repeat.
 	last  int64 // the packet last received, if it was kept, or -1
-	most  int64 // one past the highest of those that were kept
+	most  int64 // one past the highest PSN that was kept
 	nakAt int64 // the packet that caused the NAK
 	owes  int   // how many of ahead.owed there are
 	*ahead
@@ -70,7 +70,7 @@ type responder struct {
 const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
 	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
 
-// awaiting says what Checked is to go on with.
+// awaiting is the step at which Checked goes on.
 type awaiting uint8
 
 const (
