@@ -66,7 +66,7 @@ struct sluice_control sluice_driver_control(const struct sluice_driver *d)
 	return d->control;
 }
 
-// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+// sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
 sluice_time sluice_driver_gap(const struct sluice_driver *d)
 {
 	return d->gap;

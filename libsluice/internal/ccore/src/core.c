@@ -26,13 +26,13 @@ sluice_time sluice_core_next_due(const struct sluice_core *c)
 	return sluice_limiter_next_due(c->sched);
 }
 
-// sluice_core_filed is how many queue pairs wait for the time of their next segment.
+// sluice_core_filed returns the number of queue pairs that wait for the time of their next segment.
 int64_t sluice_core_filed(const struct sluice_core *c)
 {
 	return sluice_limiter_len(c->sched);
 }
 
-// sluice_core_in_flight is how many segments the provider has.
+// sluice_core_in_flight is the number of segments the provider has.
 int64_t sluice_core_in_flight(const struct sluice_core *c)
 {
 	return c->in_flight;
@@ -384,7 +384,7 @@ sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q)
 	return sluice_completions_table_outstanding(&q->table);
 }
 
-// sluice_core_qp_in_flight is how many segments the provider has.
+// sluice_core_qp_in_flight is the number of segments the provider has.
 int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q)
 {
 	return sluice_completions_table_in_flight(&q->table);
@@ -543,7 +543,7 @@ int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_ver
 	return sluice_verbs_check_send(&l, wr);
 }
 
-// sluice_core_qp_room is how many requests Accept takes.
+// sluice_core_qp_room is the number of requests Accept takes.
 int64_t sluice_core_qp_room(const struct sluice_core_qp *q)
 {
 	return sluice_completions_table_room(&q->table);

@@ -36,7 +36,7 @@ extern "C" {
 #define SLUICE_CALIBRATION_RESET 3
 #define SLUICE_CALIBRATION_GAP 4
 
-// SLUICE_CALIBRATION_HISTORY is how many past intervals the drift is taken from.
+// SLUICE_CALIBRATION_HISTORY is the number of past intervals from which the drift is taken.
 #define SLUICE_CALIBRATION_HISTORY 16
 // SLUICE_CALIBRATION_ULP bounds the relative error of the few floating-point operations that
 // a result is made of.
@@ -55,7 +55,7 @@ extern "C" {
 // gaps longer, and the scheduler makes others shorter to compensate.
 #define SLUICE_APP_LIMIT_SLACK INT64_C(10000000)
 
-// SLUICE_SPAN_UNITS is how many units' time a flow's rate is measured over at least, so
+// SLUICE_SPAN_UNITS is the least time over which a flow's rate is measured, in units' times, so
 // that one more or less is not the 20 percent in question.
 #define SLUICE_SPAN_UNITS 8
 // SLUICE_LONGEST_GAP keeps sums of spans far from overflow.
@@ -110,7 +110,7 @@ extern "C" {
 
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
-// SLUICE_COMPLETIONS_WARM is how many entries of a long ring are in use, if it is empty now and then: few
+// SLUICE_COMPLETIONS_WARM is the number of entries of a long ring in use, if it is empty now and then: few
 // enough to stay in the cache.
 #define SLUICE_COMPLETIONS_WARM 64
 
@@ -278,7 +278,7 @@ struct sluice_telemetry_hop_slice {
 
 /* Package cc. */
 
-// sluice_control is what a sender may do.
+// sluice_control is an engine's decision: the sender's permission to send.
 struct sluice_control {
 	// Rate bounds the sending rate, in payload bits per second. It is never
 	// zero. A rate at or above the line rate means no pacing.
@@ -352,10 +352,10 @@ struct sluice_driver {
 	uint64_t cnps; // passed to the engine, or received before it
 
 	struct sluice_engine *pathed; // the engine, or nil
-	struct sluice_engine *granted; // likewise
+	struct sluice_engine *granted; // the engine, or nil
 };
 
-// sluice_change is what a new Control changes.
+// sluice_change is a set of differences between two Controls.
 typedef uint8_t sluice_change;
 
 // sluice_fixed is an Engine that keeps to one Control, whatever happens. It may serve
@@ -364,8 +364,8 @@ struct sluice_fixed {
 	struct sluice_control keep;
 };
 
-// sluice_env is what an engine must know about where it runs. All fields are set, except
-// those that say what zero means.
+// sluice_env describes the engine's surroundings. All fields are set, except where a field says
+// what zero means.
 struct sluice_env {
 	sluice_rate line_rate; // of the sender's port
 	sluice_time base_rtt; // round trip of one packet over the longest path with empty queues
@@ -393,14 +393,15 @@ struct sluice_cwnd_bytes {
 	struct sluice_control control;
 };
 
-// sluice_cwnd_rules are what an engine says about a window in packets.
+// sluice_cwnd_rules are an engine's rules for a window in packets.
 struct sluice_cwnd_rules {
 	double initial; // packets
 	double least; // packets; Least is no more than Most
 	double most;
-	// Cut is what a loss or a timeout leaves of the window at the most, in (0, 1).
+	// Cut is the share of the window that a loss or a timeout leaves at the most, in
+	// (0, 1).
 	double cut;
-	// reset_after is how many timeouts without an acknowledgement leave Least.
+	// reset_after timeouts without an acknowledgement leave Least.
 	int64_t reset_after;
 	// min_rate is the lowest rate of a paced flow, in bits per second. Without it a
 	// flow whose last round trip was very long would not learn that the path is free
@@ -456,8 +457,7 @@ struct sluice_dctcplaw_window {
 	bool timed_out; // since
 };
 
-// sluice_dctcplaw_params is what an engine's configuration says about the law. Windows are in
-// packets of the MTU.
+// sluice_dctcplaw_params holds an engine's settings of the law. Windows are in packets of the MTU.
 struct sluice_dctcplaw_params {
 	double g; // weight of a new fraction, in (0, 1]
 	double initial_alpha; // in [0, 1]
@@ -544,7 +544,7 @@ struct sluice_timely_params {
 	double r_ref;
 };
 
-// sluice_timely_state is what a flow remembers between completions.
+// sluice_timely_state is a flow's memory between completions.
 struct sluice_timely_state {
 	double rate; // bits per second
 	sluice_time prev_rtt; // of the previous completion
@@ -636,7 +636,7 @@ struct sluice_swift_params {
 	sluice_time packet; // that one takes at the line rate
 };
 
-// sluice_swift_state is what a flow remembers between acknowledgements.
+// sluice_swift_state is a flow's memory between acknowledgements.
 struct sluice_swift_state {
 	struct sluice_cwnd_packets packets; // the fabric's window
 	struct sluice_cwnd_packets endpoint; // that of the receiver's end
@@ -658,7 +658,7 @@ struct sluice_plb_rules {
 	// Share of the packets of a round trip that must meet congestion for the round trip
 	// to count, in (0, 1].
 	double share;
-	// Idle is how many such round trips in a row let a flow change its path when it has
+	// Idle is the number of such round trips in a row that let a flow change its path when it has
 	// nothing under way, and Forced how many make it change in any case. 0 is never.
 	int64_t idle;
 	int64_t forced;
@@ -697,8 +697,8 @@ struct sluice_fast_config {
 	// base_rtt is the round trip with empty queues, less a segment's time on the wire;
 	// zero takes the shortest seen, as FAST TCP does.
 	sluice_time base_rtt;
-	// base_window is for how long the shortest round trip seen counts at least; twice
-	// that at most. FAST TCP never forgets it.
+	// base_window is the time for which the shortest round trip seen counts: at least
+	// that, at most twice that. FAST TCP never forgets it.
 	sluice_time base_window;
 	// initial_rate is a flow's first rate; zero is the line rate. TIMELY gives none.
 	sluice_rate initial_rate;
@@ -725,7 +725,7 @@ struct sluice_fast_shortest {
 	bool started;
 };
 
-// sluice_fast_state is what a flow remembers between completions.
+// sluice_fast_state is a flow's memory between completions.
 struct sluice_fast_state {
 	double rate; // bits per second
 	sluice_time rtt; // of the latest completion
@@ -798,7 +798,7 @@ struct sluice_dcqcn_params {
 	double max_rate;
 };
 
-// sluice_dcqcn_state is what a flow remembers between events.
+// sluice_dcqcn_state is a flow's memory between events.
 struct sluice_dcqcn_state {
 	double rate; // R_C and R_T, bits per second
 	double target;
@@ -935,7 +935,7 @@ struct sluice_retcp {
 
 /* Package cc. */
 
-// sluice_ack is what one acknowledgement reports about the path. Fields that a driver
+// sluice_ack is one acknowledgement's report about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
 // driver's.
 struct sluice_ack {
@@ -1079,7 +1079,7 @@ struct sluice_telemetry_stack {
 
 /* Package cc/powertcp. */
 
-// sluice_powertcp_state is what a flow remembers between acknowledgements.
+// sluice_powertcp_state is a flow's memory between acknowledgements.
 struct sluice_powertcp_state {
 	struct sluice_cwnd_bytes bytes;
 	double smooth; // normalised power, smoothed over tau
@@ -1142,7 +1142,7 @@ struct sluice_theta_powertcp_params {
 	sluice_time packet; // of a full packet at the line rate
 };
 
-// sluice_theta_powertcp_state is what a flow remembers between acknowledgements.
+// sluice_theta_powertcp_state is a flow's memory between acknowledgements.
 struct sluice_theta_powertcp_state {
 	struct sluice_cwnd_bytes bytes;
 	double smooth; // normalised power, smoothed over tau
@@ -1214,7 +1214,7 @@ struct sluice_hpcc_params {
 	double w_ai; // bytes
 };
 
-// sluice_hpcc_state is what a flow remembers between acknowledgements.
+// sluice_hpcc_state is a flow's memory between acknowledgements.
 struct sluice_hpcc_state {
 	struct sluice_cwnd_bytes bytes; // W
 	double reference; // W_c, bytes
@@ -1259,8 +1259,8 @@ struct sluice_poseidon_alternatives {
 	double beta;
 };
 
-// sluice_poseidon_law is equations 3 and 4, one of the pairs of functions that section 3.2
-// allows: those that satisfy equations 1 and 2.
+// sluice_poseidon_law is equations 3 and 4, one of the pairs of functions that section 3.2 allows: they
+// satisfy equations 1 and 2.
 struct sluice_poseidon_law {
 	double p; // p and k in picoseconds
 	double k;
@@ -1360,7 +1360,7 @@ struct sluice_poseidon_params_signal_result {
 	bool ok;
 };
 
-// sluice_poseidon_source says what the signal is.
+// sluice_poseidon_source is the kind of signal.
 typedef uint8_t sluice_poseidon_source;
 
 // sluice_poseidon_params is a Config made ready, in the units of cwnd.Packets.
@@ -1542,7 +1542,7 @@ struct sluice_calibration_config {
 	// much early.
 	sluice_time host_resolution;
 
-	// min_samples is how many samples a generation needs to be trusted.
+	// min_samples is the number of samples a generation needs to be trusted.
 	int64_t min_samples;
 	// Window is how far back the drift is looked for. Past
 	// sqrt(2 * bracket width / MaxWander) nothing is gained.
@@ -1627,7 +1627,7 @@ struct sluice_calibration_to_nic_result {
 	bool ok;
 };
 
-// sluice_calibration_reason says whether the mappings can be trusted, and if not, why.
+// sluice_calibration_reason reports whether the mappings can be trusted, and if not, why.
 typedef uint8_t sluice_calibration_reason;
 
 // sluice_calibration_status is the state of a calibration at one time.
@@ -2270,7 +2270,7 @@ struct sluice_core_sample {
 	// Report is what the provider says of the segment's way, if Reported.
 	struct sluice_verbs_telemetry report;
 	bool reported;
-	// cnps is how many congestion notification packets have arrived so far, if
+	// cnps counts the congestion notification packets that have arrived, if
 	// counts_cnps.
 	uint64_t cnps;
 	bool counts_cnps;
@@ -2374,7 +2374,7 @@ struct sluice_engine *sluice_driver_engine(const struct sluice_driver *d);
 // sluice_driver_control returns the current Control.
 struct sluice_control sluice_driver_control(const struct sluice_driver *d);
 
-// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+// sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
 sluice_time sluice_driver_gap(const struct sluice_driver *d);
 
 // sluice_driver_sent takes note that n bytes leave now for the first time.
@@ -2535,7 +2535,7 @@ sluice_time sluice_limiter_due(const struct sluice_limiter *s, sluice_limiter_fl
 // left so far; that time may have passed. math.MinInt64 if nothing holds it.
 sluice_time sluice_limiter_next(const struct sluice_limiter *s, sluice_limiter_flow_id id);
 
-// sluice_limiter_len is how many flows have a segment enqueued.
+// sluice_limiter_len returns the number of flows that have a segment enqueued.
 int64_t sluice_limiter_len(const struct sluice_limiter *s);
 
 // sluice_limiter_enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are
@@ -2631,7 +2631,7 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 // releases them. The others keep their order.
 void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
-// sluice_completions_queue_len is how many completions are waiting.
+// sluice_completions_queue_len returns the number of waiting completions.
 int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q);
 
 // sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
@@ -2648,14 +2648,14 @@ struct sluice_completions_sample sluice_completions_measure_serialized(const str
 // segments for the least power of two that is no less than depth.
 struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t messages, int64_t depth, struct sluice_completions_request_slice ring, struct sluice_completions_posted_slice segments);
 
-// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1.
+// sluice_completions_table_slots is the number of values Add returns: slots are from 0 to Slots-1.
 int64_t sluice_completions_table_slots(const struct sluice_completions_table *t);
 
 // sluice_completions_table_add takes a request and returns its slot, which is the request's until Next
 // has returned it. It reports false if the table is full.
 struct sluice_completions_table_add_result sluice_completions_table_add(struct sluice_completions_table *t, struct sluice_completions_message m);
 
-// sluice_completions_table_room is how many messages Add would take.
+// sluice_completions_table_room returns the number of messages that Add would take.
 int64_t sluice_completions_table_room(const struct sluice_completions_table *t);
 
 // sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
@@ -2706,16 +2706,16 @@ void sluice_completions_table_release(struct sluice_completions_table *t, uint32
 // was reset. All places are free.
 void sluice_completions_table_reset(struct sluice_completions_table *t);
 
-// sluice_completions_table_unfinished is how many messages Next has yet to take.
+// sluice_completions_table_unfinished returns the number of messages that Next has yet to take.
 int64_t sluice_completions_table_unfinished(const struct sluice_completions_table *t);
 
-// sluice_completions_table_in_flight is how many segments are with the provider.
+// sluice_completions_table_in_flight returns the number of segments at the provider.
 int64_t sluice_completions_table_in_flight(const struct sluice_completions_table *t);
 
 // sluice_completions_table_outstanding is the payload bytes of the segments with the provider.
 sluice_bytes sluice_completions_table_outstanding(const struct sluice_completions_table *t);
 
-// sluice_completions_table_reads is how many reads and atomics are with the provider.
+// sluice_completions_table_reads returns the number of reads and atomics at the provider.
 int64_t sluice_completions_table_reads(const struct sluice_completions_table *t);
 
 // sluice_completions_table_finished counts the messages that Next took, and those of them that failed.
@@ -2733,10 +2733,10 @@ void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, str
 // sluice_core_next_due is when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c);
 
-// sluice_core_filed is how many queue pairs wait for the time of their next segment.
+// sluice_core_filed returns the number of queue pairs that wait for the time of their next segment.
 int64_t sluice_core_filed(const struct sluice_core *c);
 
-// sluice_core_in_flight is how many segments the provider has.
+// sluice_core_in_flight is the number of segments the provider has.
 int64_t sluice_core_in_flight(const struct sluice_core *c);
 
 // sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
@@ -2804,7 +2804,7 @@ struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q);
 // sluice_core_qp_outstanding is the payload bytes that the provider has.
 sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);
 
-// sluice_core_qp_in_flight is how many segments the provider has.
+// sluice_core_qp_in_flight is the number of segments the provider has.
 int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q);
 
 // sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
@@ -2855,7 +2855,7 @@ void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now);
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
 
-// sluice_core_qp_room is how many requests Accept takes.
+// sluice_core_qp_room is the number of requests Accept takes.
 int64_t sluice_core_qp_room(const struct sluice_core_qp *q);
 
 // sluice_core_qp_filed reports whether its next segment waits for its time.
