@@ -265,7 +265,7 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 	return q.ring.limiter.SetWeight(q.flow, w)
 }
 
-// hold is why a queue pair with a packet to send is not before the scheduler.
+// hold is the reason why a queue pair with a packet to send is not before the scheduler.
 type hold uint8
 
 const (
@@ -297,7 +297,7 @@ func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 	return max(now-q.holdFrom, 0)
 }
 
-// holdSums is how long queue pairs were held back until now, by what.
+// holdSums returns the times for which queue pairs were held back until now, by reason.
 func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
 	sums := s.holds
 	for _, q := range s.pairs.all {

@@ -29,7 +29,7 @@ type Message struct {
 	host int32
 }
 
-// messages are what hosts will have learned, as events of the engine.
+// messages holds what hosts will have learned, as events of the engine.
 type messages struct {
 	on      func(*Message)
 	node    des.NodeID

@@ -44,8 +44,9 @@ type peerLink struct {
 	in, out units.Time
 }
 
-// peerReads returns when a read's data have left the peer, which gets the request at t; it takes n bytes and the
-// headers of so many completions.
+// peerReads returns when a read's data have left the peer, which gets the request at t; the read is of n bytes and
+// takes the
+// headers of answers completions.
 func (p *Link) peerReads(t units.Time, n, answers int) units.Time {
 	c := &p.cfg.Peer
 	rate := c.Rate
