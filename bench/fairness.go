@@ -23,7 +23,7 @@ type fairness struct {
 	fairOfThat []float64
 }
 
-// labelFairness is what is kept of a label.
+// labelFairness is a label's state.
 type labelFairness struct {
 	jain, distance       stats.Float // in the last window
 	jainSum, distanceSum float64

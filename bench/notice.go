@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// notice is what a host has to say to the simulation.
+// notice is a host's message to the simulation.
 type notice struct {
 	at   units.Time
 	host int
@@ -38,7 +38,7 @@ type notices struct {
 	_   [64]byte // two workers share no cache line
 }
 
-// atEnd is what the poster of a flow that has ended knew of it then.
+// atEnd is the knowledge of the poster of a flow when the flow ended.
 type atEnd struct {
 	over bool
 	events

@@ -32,7 +32,7 @@ var left = map[string]string{
 	"websearch-million": "a million flows are what staged NICs are too slow for",
 }
 
-// section is what it writes of the page.
+// section names the part of the page that this program writes.
 const section = "written by make compare-nic"
 
 func main() {

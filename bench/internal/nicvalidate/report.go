@@ -36,7 +36,7 @@ type Errors struct {
 	Over         int     // points with an error above PointLimit
 }
 
-// Summarise sums up the points of a class, of those that the filter takes. Points that are
+// Summarise sums up the points of a class in the rows that the filter takes. Points that are
 // apart and those without a figure do not count.
 func Summarise(results []Result, class Class, filter func(*Row) bool) Errors {
 	var s Errors
