@@ -20,7 +20,7 @@ void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, str
 	};
 }
 
-// sluice_core_next_due is when Due has something to let go, or units.Never.
+// sluice_core_next_due returns when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c)
 {
 	return sluice_limiter_next_due(c->sched);
@@ -38,7 +38,7 @@ int64_t sluice_core_in_flight(const struct sluice_core *c)
 	return c->in_flight;
 }
 
-// sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
+// sluice_core_gaps_end returns the end of the last gap that an engine's rate asks for after a segment.
 sluice_time sluice_core_gaps_end(const struct sluice_core *c)
 {
 	return c->gaps_end;
@@ -49,7 +49,7 @@ static void sluice_core_qp_claim(struct sluice_core_qp *q, sluice_time now);
 static void sluice_core_qp_release(struct sluice_core_qp *q, sluice_time now, sluice_time at);
 
 // sluice_core_due releases the segments that are due at now and returns their number, including
-// those that Offer released before: Config.Batch at most. Next returns them, and must
+// segments that Offer released before: Config.Batch at most. Next returns them, and must
 // have returned all before Due is called again. The scheduler counts each as if it
 // left on time, so that several gaps may lie between two calls; what it makes up for
 // is bounded by Config.catch_up.
@@ -366,7 +366,7 @@ sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q)
 	return q->state;
 }
 
-// sluice_core_qp_control is what the engine allows; without one, the line rate.
+// sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
 struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q)
 {
 	return sluice_driver_control(&q->driver);
@@ -390,7 +390,7 @@ int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q)
 	return sluice_completions_table_in_flight(&q->table);
 }
 
-// sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
+// sluice_core_qp_finished returns the number of finished requests, and the number of them that failed.
 struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluice_core_qp *q)
 {
 	struct sluice_completions_table_finished_result got = sluice_completions_table_finished(&q->table);
@@ -527,7 +527,7 @@ static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
 	}
 }
 
-// sluice_core_qp_check returns what can be known without the provider to be wrong with a request
+// sluice_core_qp_check returns a request's faults that can be known without the provider
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
@@ -721,7 +721,7 @@ static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_cor
 	return (struct sluice_core_qp_ready_result){n, SLUICE_CORE_HELD_NONE};
 }
 
-// sluice_core_qp_fits says what is against n more bytes being outstanding. One segment always may.
+// sluice_core_qp_fits returns the reason against n more bytes being outstanding. One segment always may.
 static sluice_core_hold sluice_core_qp_fits(struct sluice_core_qp *q, sluice_bytes n)
 {
 	sluice_bytes out = sluice_completions_table_outstanding(&q->table);

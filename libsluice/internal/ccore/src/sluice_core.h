@@ -203,7 +203,7 @@ extern "C" {
 #define SLUICE_VERBS_SEND_SOLICITED 4
 #define SLUICE_VERBS_SEND_INLINE 8
 
-// SLUICE_VERBS_MW_RIGHTS is what a window may allow.
+// SLUICE_VERBS_MW_RIGHTS are the rights that a window may have.
 #define SLUICE_VERBS_MW_RIGHTS 14
 
 #define SLUICE_CORE_NONE (-1)
@@ -218,7 +218,7 @@ extern "C" {
 #define SLUICE_CORE_HOLDS 7
 #define SLUICE_CORE_HELD_NONE 1 // nothing but perhaps the rate
 
-// SLUICE_CORE_LONGEST_RUN is for how long instants are counted from one origin. Spans between any
+// SLUICE_CORE_LONGEST_RUN is the time for which instants are counted from one origin. Spans between any
 // two of them, and some past and future, then fit units.Time.
 #define SLUICE_CORE_LONGEST_RUN INT64_C(1152921504606846976) // 13 days
 
@@ -1831,7 +1831,7 @@ struct sluice_completions_table_finished_result {
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_config is what all queue pairs of a Core have in common.
+// sluice_core_config is the configuration that all queue pairs of a Core share.
 struct sluice_core_config {
 	int64_t batch; // the most segments between two calls of Due, at least 1
 	sluice_time catch_up; // the most lateness that is made up for
@@ -1961,15 +1961,15 @@ struct sluice_core_posted_result {
 	bool failed;
 };
 
-// sluice_core_refusal is why a provider took no more of a Batch.
+// sluice_core_refusal is the reason why a provider took no more of a Batch.
 struct sluice_core_refusal {
 	// Full says that its queue has no room, though the Core counted on it.
 	bool full;
-	// Status is what requests that it refused for another reason complete with.
+	// Status completes the requests that it refused for another reason.
 	sluice_ib_wc_status status;
 };
 
-// sluice_core_hold is what keeps a queue pair's next segment from the NIC.
+// sluice_core_hold is the reason that keeps a queue pair's next segment from the NIC.
 typedef uint8_t sluice_core_hold;
 
 // What sluice_core_qp_since returns.
@@ -1978,7 +1978,7 @@ struct sluice_core_qp_since_result {
 	sluice_time other;
 };
 
-// sluice_core_request is what a queue pair keeps of a request that is not wholly posted.
+// sluice_core_request is a queue pair's state of a request that is not wholly posted.
 struct sluice_core_request {
 	sluice_ib_wr_opcode opcode;
 	sluice_verbs_send_flags flags;
@@ -2004,7 +2004,7 @@ typedef uint8_t sluice_ib_qp_state;
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_size is what follows from a segment's size, by divisions that most segments,
+// sluice_core_size holds values derived from a segment's size, by divisions that most segments,
 // being of one size, are spared.
 struct sluice_core_size {
 	sluice_bytes bytes;
@@ -2060,7 +2060,7 @@ struct sluice_core_qp {
 	sluice_ib_mtu mtu;
 	struct sluice_uint8_slice inline_; // largest_inline for each slot
 	int64_t index;
-	// largest_inline is what a request may have inline.
+	// largest_inline is the most bytes that a request may have inline.
 	int64_t largest_inline;
 };
 
@@ -2086,7 +2086,7 @@ struct sluice_verbs_qp_cap {
 	int64_t max_inline_data;
 };
 
-// sluice_verbs_send_limits are what a queue pair takes in a send request, whatever its state.
+// sluice_verbs_send_limits are a queue pair's limits of a send request, in any state.
 struct sluice_verbs_send_limits {
 	sluice_ib_qp_type type;
 	// no_reads refuses READs and atomics: the queue pair was connected with max_rd_atomic 0.
@@ -2211,14 +2211,14 @@ struct sluice_completions_segment {
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_batch is what one queue pair is to post in one call.
+// sluice_core_batch holds the requests of one queue pair to post in one call.
 struct sluice_core_batch {
 	struct sluice_core_qp *qp;
 	struct sluice_verbs_send_wr_slice wrs; // valid until the next call of Next
 	int64_t first;
 };
 
-// sluice_core_qp_config is what a queue pair keeps to from its making on.
+// sluice_core_qp_config is a queue pair's configuration, fixed when it is made.
 struct sluice_core_qp_config {
 	uint32_t number; // the provider's, for completions
 	int64_t index; // the driver's, which Batch.QP.Index returns
@@ -2235,14 +2235,14 @@ struct sluice_core_qp_config {
 
 /* Package verbs. */
 
-// sluice_verbs_telemetry is what the network reported about the packets of one request.
+// sluice_verbs_telemetry is the network's report about the packets of one request.
 struct sluice_verbs_telemetry {
 	sluice_time max_hop_delay; // valid with has_max_delay
 	sluice_time reverse_max_hop_delay; // of the acknowledgement's way back
 	bool has_max_delay;
 	bool ecn;
 	bool ein;
-	// Turnaround is how long the peer kept the request's last packet before its
+	// Turnaround is the time that the peer kept the request's last packet before its
 	// acknowledgement left: no part of the network's round trip. Valid with
 	// has_turnaround.
 	sluice_time turnaround;
@@ -2267,7 +2267,7 @@ struct sluice_core_sample {
 	// Given by the driver.
 	bool stamped; // completions carry the NIC's timestamp
 	bool watched; // Ack is wanted even without an engine
-	// Report is what the provider says of the segment's way, if Reported.
+	// Report is the provider's report of the segment's way, if Reported.
 	struct sluice_verbs_telemetry report;
 	bool reported;
 	// cnps counts the congestion notification packets that have arrived, if
@@ -2730,7 +2730,7 @@ void sluice_completions_table_set_back(const struct sluice_completions_table *t,
 // for the queue pair of each of the scheduler's flows.
 void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows);
 
-// sluice_core_next_due is when Due has something to let go, or units.Never.
+// sluice_core_next_due returns when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c);
 
 // sluice_core_filed returns the number of queue pairs that wait for the time of their next segment.
@@ -2739,11 +2739,11 @@ int64_t sluice_core_filed(const struct sluice_core *c);
 // sluice_core_in_flight is the number of segments the provider has.
 int64_t sluice_core_in_flight(const struct sluice_core *c);
 
-// sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
+// sluice_core_gaps_end returns the end of the last gap that an engine's rate asks for after a segment.
 sluice_time sluice_core_gaps_end(const struct sluice_core *c);
 
 // sluice_core_due releases the segments that are due at now and returns their number, including
-// those that Offer released before: Config.Batch at most. Next returns them, and must
+// segments that Offer released before: Config.Batch at most. Next returns them, and must
 // have returned all before Due is called again. The scheduler counts each as if it
 // left on time, so that several gaps may lie between two calls; what it makes up for
 // is bounded by Config.catch_up.
@@ -2795,7 +2795,7 @@ int64_t sluice_core_qp_index(const struct sluice_core_qp *q);
 // sluice_core_qp_state is the queue pair's state.
 sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q);
 
-// sluice_core_qp_control is what the engine allows; without one, the line rate.
+// sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
 struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q);
 
 // sluice_core_qp_engine is the engine, or nil.
@@ -2807,7 +2807,7 @@ sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);
 // sluice_core_qp_in_flight is the number of segments the provider has.
 int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q);
 
-// sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
+// sluice_core_qp_finished returns the number of finished requests, and the number of them that failed.
 struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluice_core_qp *q);
 
 // sluice_core_qp_set_mtu sets the path's MTU.
@@ -2851,7 +2851,7 @@ int64_t sluice_core_qp_clear(struct sluice_core_qp *q, sluice_time now, struct s
 // sluice_core_qp_fail stops sending for good: the queue pair is in error.
 void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now);
 
-// sluice_core_qp_check returns what can be known without the provider to be wrong with a request
+// sluice_core_qp_check returns a request's faults that can be known without the provider
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
 

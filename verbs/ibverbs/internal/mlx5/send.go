@@ -40,7 +40,7 @@ type sendRing struct {
 	done atomic.Uint32 // and that have completed
 }
 
-// sendSlot is what is kept of a WQE until it completes.
+// sendSlot is the state of a WQE until it completes.
 type sendSlot struct {
 	id  uint64
 	end uint32 // requests in the ring with this one

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Hold is what keeps a queue pair's next segment from the NIC.
+// Hold is the reason that keeps a queue pair's next segment from the NIC.
 type Hold uint8
 
 // Holds.
