@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// runFlags is what sluice run is told.
+// runFlags holds the flags of sluice run.
 type runFlags struct {
 	sets      []string
 	seed      uint64
@@ -282,7 +282,7 @@ func warn(w io.Writer, scenarios ...*scenario.Scenario) {
 			_, _ = fmt.Fprintln(w, "warning: "+line) // the run does not depend on it
 		}
 		for _, line := range s.Notes() {
-			_, _ = fmt.Fprintln(w, "note: "+line) // likewise
+			_, _ = fmt.Fprintln(w, "note: "+line) // the run does not depend on it
 		}
 	}
 }
