@@ -100,10 +100,10 @@ int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q)
 	return (int64_t)(q->tail - q->head);
 }
 
-// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
-// that serialises at the given rate. That is the line rate or, where the NIC paces
-// its packets, the pacing rate, which section 5 treats as "a lower transmission
-// line rate". For a Read the bytes are those that came back.
+// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC that
+// serialises at the given rate. That is the line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 treats as "a lower transmission line rate".
+// For a Read the bytes of the response count.
 struct sluice_completions_sample sluice_completions_measure(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_rate rate)
 {
 	return sluice_completions_measure_serialized(s, completed_at, sluice_rate_serialize(rate, s->bytes));

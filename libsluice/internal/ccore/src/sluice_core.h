@@ -260,7 +260,7 @@ struct sluice_rate_serialize_rem_result {
 
 /* Package telemetry. */
 
-// sluice_telemetry_hop is what one egress port reports as it takes a packet off its queue
+// sluice_telemetry_hop is one egress port's report as it takes a packet off its queue
 // (PowerTCP section 3.3: "all values correspond to the time when the packet is
 // scheduled for transmission").
 struct sluice_telemetry_hop {
@@ -1384,17 +1384,17 @@ struct sluice_poseidon_config_rates_result {
 
 /* Package ratelimiter. */
 
-// sluice_limiter_config is what all flows of a Scheduler share.
+// sluice_limiter_config configures all flows of a Scheduler.
 struct sluice_limiter_config {
 	// line_rate is the rate at and above which a flow is not paced: its segments go to
 	// the ring at once, never to the wheel. With 0 only Unpaced flows are not paced.
 	sluice_rate line_rate;
-	// Burst is how much a flow that was idle may send ahead of its rate, but
-	// never more than its rate makes of an hour.
+	// Burst bounds the bytes that an idle flow may send ahead of its rate; an hour at
+	// its rate is another bound.
 	sluice_bytes burst;
 	// catch_up bounds how far a segment that left late counts as sent on time.
 	sluice_time catch_up;
-	// pull_in is how much earlier an increase of the rate must make a waiting segment
+	// pull_in is the least time by which an increase of the rate must advance a waiting segment
 	// for the segment to be filed again at once. A smaller value is more exact and
 	// costs a division and a move in the wheel each time.
 	sluice_time pull_in;
@@ -1544,12 +1544,12 @@ struct sluice_calibration_config {
 
 	// min_samples is the number of samples a generation needs to be trusted.
 	int64_t min_samples;
-	// Window is how far back the drift is looked for. Past
+	// Window is the length of history in which the drift is looked for. Past
 	// sqrt(2 * bracket width / MaxWander) nothing is gained.
 	sluice_time window;
 	// max_bound is the largest bound of a mapping that is still trusted.
 	sluice_time max_bound;
-	// max_age is how far from the last sample an instant may be. A step or a
+	// max_age is the largest distance of an instant from the last sample. A step or a
 	// reset can go unseen that long.
 	sluice_time max_age;
 	// min_interval and max_interval limit what NextSample advises.
@@ -1557,7 +1557,7 @@ struct sluice_calibration_config {
 	sluice_time max_interval;
 };
 
-// sluice_calibration_verdict is what Add made of a sample.
+// sluice_calibration_verdict is Add's judgement of a sample.
 typedef uint8_t sluice_calibration_verdict;
 
 // sluice_calibration maps ticks to host times and back. Make one with New.
@@ -1638,7 +1638,7 @@ struct sluice_calibration_status {
 	uint32_t generation;
 	int64_t samples; // of this generation
 	sluice_time bound; // of a mapping of that time; Never without samples
-	// drift_ppm is how much longer the counter's period is than nominal, by the
+	// drift_ppm is the excess of the counter's period over the nominal one, by the
 	// host's clock; the truth is within drift_bound_ppm of it.
 	double drift_ppm;
 	double drift_bound_ppm;
@@ -2199,7 +2199,7 @@ struct sluice_limiter_turns {
 
 /* Package completions. */
 
-// sluice_completions_segment is what a Table knows of a segment that completed.
+// sluice_completions_segment is a Table's knowledge of a segment that completed.
 struct sluice_completions_segment {
 	sluice_bytes bytes;
 	sluice_time posted_at;
@@ -2604,7 +2604,7 @@ struct sluice_calibration_config sluice_calibration_default_config(int64_t count
 // see Status.
 struct sluice_calibration_to_host_result sluice_calibration_to_host(const struct sluice_calibration *c, uint64_t ticks);
 
-// sluice_calibration_to_nic returns what the NIC's counter shows at that host time: it shows that
+// sluice_calibration_to_nic returns the NIC's counter at that host time: it shows that
 // value at some instant within bound of it.
 struct sluice_calibration_to_nic_result sluice_calibration_to_nic(const struct sluice_calibration *c, sluice_time host);
 
@@ -2634,10 +2634,10 @@ void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sl
 // sluice_completions_queue_len returns the number of waiting completions.
 int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q);
 
-// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
-// that serialises at the given rate. That is the line rate or, where the NIC paces
-// its packets, the pacing rate, which section 5 treats as "a lower transmission
-// line rate". For a Read the bytes are those that came back.
+// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC that
+// serialises at the given rate. That is the line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 treats as "a lower transmission line rate".
+// For a Read the bytes of the response count.
 struct sluice_completions_sample sluice_completions_measure(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_rate rate);
 
 // sluice_completions_measure_serialized is Measure for a caller that knows how long the segment takes
