@@ -12,8 +12,8 @@ import (
 //
 // A request to send begins when a unit is free. Where received packets leave none free, requests take turns
 // with them: from one request's beginning to the next one's, as much time passes as two requests take
-// of all units. Then the packets that were received before it keep their time, and those that are
-// received after it make room for it.
+// of all units. Then the packets that were received before it keep their time, and later ones
+// make room for it.
 type processingUnits struct {
 	cfg    config.Units
 	clock  stage.Clock

@@ -135,7 +135,7 @@ type Config struct {
 	// NonPostedCredits is the number of read requests that the root complex has room for until it has translated
 	// and handed on the first (its non-posted header credits, PCIe 2.6.1; reads have no data); 0 is no limit.
 	NonPostedCredits int `yaml:"nonposted_credits"`
-	// NonPostedHold is the time it takes for that, beside the translation.
+	// NonPostedHold is the root complex's time for that, beside the translation.
 	NonPostedHold units.Time `yaml:"nonposted_hold"`
 	// RelaxedOrdering says that payload is written with that attribute (PCIe 2.2.6.4): such a write may pass earlier ones that
 	// wait in the root complex, for a page walk or for memory. Completions and events are written without it, and pass none.
@@ -162,7 +162,7 @@ type Config struct {
 	Memory MemoryConfig `yaml:"memory"`
 	// Peer is another device whose memory the NIC reads and writes.
 	Peer PeerConfig `yaml:"peer"`
-	// IOMMU translates the NIC's addresses, if configured.
+	// IOMMU is the translation of the NIC's addresses.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
 	// ReadIssue is the DMA engine's occupancy by one read of any length.
