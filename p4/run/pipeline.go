@@ -292,8 +292,7 @@ func (m *machine) counts(v *Verdict) {
 	m.asserts, m.digests = 0, 0
 }
 
-// rest returns the bytes that the deparser has emitted and those that the parser has not
-// consumed.
+// rest returns the deparser's bytes and the rest that the parser has not consumed.
 func (m *machine) rest() []byte {
 	if m.outPos&7 == 0 && m.pos&7 == 0 {
 		m.out = append(m.out[:m.outPos>>3], m.pkt[m.pos>>3:]...)

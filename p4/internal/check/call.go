@@ -117,7 +117,7 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 		for _, f := range cands {
 			counts = append(counts, fmt.Sprint(len(f.Params)))
 		}
-		c.errorf(e.P, "no %s takes %d arguments with these names: there are those that take %s", name, len(e.Args), strings.Join(counts, ", "))
+		c.errorf(e.P, "no %s takes %d arguments with these names; others take %s", name, len(e.Args), strings.Join(counts, ", "))
 		return nil
 	}
 	return fit[0]

@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 		{`parser p() { table t { actions = { } } state start { transition accept; } }`, `14: expected a state or a declaration before 'table'`},
 		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.hs.last); b.extract(s.hs.size); transition accept; } }`, "67: last of a stack cannot be changed: use an index\nt.p4:5:84: this is no variable: it cannot be changed"},
 		{`parser p(packet_in b) { state start { b.advance(true); transition accept; } }`, `49: the argument for sizeInBits of advance is of type bool, not bit<32>`},
-		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.h, 8, 9); transition accept; } }`, `52: no packet_in.extract takes 3 arguments with these names: there are those that take 1, 2`},
+		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.h, 8, 9); transition accept; } }`, `52: no packet_in.extract takes 3 arguments with these names; others take 1, 2`},
 		{`parser q(packet_in b) { state start { transition accept; } } control c(packet_in b) { q() x; apply { x.apply(b); } }`, `102: a parser is applied outside of a parser's state`},
 		// Calls.
 		{`control c() { apply { 5(); } }`, `23: this cannot be called`},
@@ -154,7 +154,7 @@ func TestRefusals(t *testing.T) {
 		{`void f<T>(in T x, in T y) { } control c() { apply { f(8w1, 9w1); } }`, `60: the argument for y of f is of type bit<9>, not bit<8>: write (bit<8>)`},
 		{`void f<T>(in T x) { } control c(packet_in p) { apply { f(p); } }`, `56: the parameter x of f has the direction in and cannot be a packet_in`},
 		{`void f<T>(in T x) { } control c() { apply { f("a"); } }`, `45: the parameter x of f has the direction in and cannot be a string`},
-		{`void f(in bit<8> a, in bit<8> b) { } void f(in bit<8> a) { } control c() { apply { f(); } }`, `84: no f takes 0 arguments with these names: there are those that take 2, 1`},
+		{`void f(in bit<8> a, in bit<8> b) { } void f(in bit<8> a) { } control c() { apply { f(); } }`, `84: no f takes 0 arguments with these names; others take 2, 1`},
 		{`void f(in bit<8> a, in bit<8> b = 1) { } void f(in bit<8> a, in bit<8> c = 1, in bit<8> d = 2) { } control c() { apply { f(1); } }`, `122: more than one f takes these arguments: name them`},
 		{`control c() { apply { verify(true, error.NoError); } }`, `23: verify has a meaning in a parser only`},
 		{`control c(inout s_t s) { register<bit<8>>(4) r; apply { r.read(1, 2); } }`, `64: the argument for result of read is of type int, not bit<8>: it is out and takes exactly this type`},
