@@ -19,7 +19,7 @@ func (w *wait) over(now units.Time) (over, ready bool) {
 	return w.until <= now, false
 }
 
-// next returns which of the waits ends first, by position among those that end at one
+// next returns which of the waits ends first, by position if several end at one
 // instant, after the simulation has advanced to that instant; and -1 if none can end. fire
 // is called at each instant, for timers to end waits, and returns when it has to be called
 // next. A wait of nil is none.
