@@ -32,7 +32,7 @@ type CircuitConfig struct {
 	// its VOQ from then to dusk carry Circuit. 0 is at dawn.
 	Ahead units.Time
 	// Guard is the time before dawn at which a VOQ stops draining into the packet
-	// network, so that packets under way there arrive before those that take the
+	// network, so that packets under way there arrive before packets that take the
 	// circuit. Without it packets of a flow can overtake each other at dawn.
 	Guard units.Time
 }
