@@ -61,7 +61,7 @@ func (r *Register) store(i uint64, v []uint64) {
 	}
 }
 
-// Reset sets every cell back to what it held at the beginning.
+// Reset sets every cell back to its initial value.
 func (r *Register) Reset() {
 	clear(r.w)
 	if r.first != nil {

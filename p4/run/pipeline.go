@@ -111,7 +111,7 @@ type Mirror struct {
 	MaxLength int
 }
 
-// Bounds on what one packet may cause, so that no program runs for ever.
+// Bounds on the work that one packet may cause, so that every program ends.
 const (
 	maxResubmits = 64
 	maxCopies    = 64
@@ -158,7 +158,7 @@ func (pl *Pipeline) Program() *Program { return pl.prog }
 // Seed begins the stream of random numbers anew.
 func (pl *Pipeline) Seed(s uint64) { pl.m.rng.seed(s) }
 
-// SetLog has f called with what log_msg says; nil, as at the beginning, drops it.
+// SetLog has f called with log_msg's messages; nil, the default, drops them.
 func (pl *Pipeline) SetLog(f func(string)) { pl.m.log = f }
 
 // Reset empties all state but the program's own entries: tables, registers, counters,

@@ -20,7 +20,7 @@ type tableCode struct {
 func (c *compiler) applyResult(e *ast.Member) num {
 	call, ok := e.X.(*ast.Call)
 	if !ok || call.Table == nil {
-		c.failf(e, "not supported: %s of what is no table's apply()", e.Name)
+		c.failf(e, "not supported: %s of an expression other than a table's apply()", e.Name)
 	}
 	t := c.table(call.Table)
 	apply, slot, flip := t.apply, t.hit, uint64(0)

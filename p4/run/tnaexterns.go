@@ -95,7 +95,7 @@ func (o tnaObject) member(i int) string {
 	return ""
 }
 
-// cell is the type of what a register holds.
+// cell returns the type of a register's cells.
 func (o tnaObject) cell() types.Type {
 	at := ast.At{P: o.in.At}
 	if len(o.x.TypeArgs) == 0 {

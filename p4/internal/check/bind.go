@@ -52,7 +52,7 @@ func (c *checker) bind(b *binding) bool {
 	return len(c.errs) == n
 }
 
-// bindPlain binds the arguments of what has no type parameters.
+// bindPlain binds the arguments of a callable without type parameters.
 func (c *checker) bindPlain(p ast.Pos, what string, ps []*ast.Param, as []*ast.Arg) []*ast.BoundArg {
 	b := &binding{what: what, params: ps, pos: p, args: as}
 	c.bind(b)

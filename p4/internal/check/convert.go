@@ -163,7 +163,7 @@ func kindOf(t types.Type) ast.ValueKind {
 	return ast.ListValue
 }
 
-// elemTypes are the types of the parts of what a list expression may be.
+// elemTypes returns the types of the elements of a list expression for a type.
 func elemTypes(t types.Type) ([]types.Type, bool) {
 	switch t := types.Underlying(t).(type) {
 	case *types.Struct:

@@ -585,7 +585,7 @@ func (c *checker) actionDecl(d *ast.ActionDecl, prefix string) {
 	c.declare(d)
 }
 
-// joinName puts a name behind the name of what is around it. A leading dot
+// joinName puts a name behind the name of its surroundings. A leading dot
 // makes a name stand alone.
 func joinName(prefix, name string) string {
 	if len(name) > 0 && name[0] == '.' {

@@ -477,7 +477,7 @@ func (c *checker) slice(e *ast.Slice) {
 	}
 }
 
-// sliced gives the width of what is sliced, false if it has no slices.
+// sliced returns the width of a slice's operand, false if it has no slices.
 func (c *checker) sliced(e *ast.Slice) (int, bool) {
 	switch t := types.Underlying(e.X.Type()).(type) {
 	case *types.Bit, *types.Int:
@@ -644,7 +644,7 @@ func (c *checker) arithmetic(e *ast.Binary) ast.Expr {
 	return e
 }
 
-// runnable reports whether a division is of what is known, or by a power of two.
+// runnable reports whether a division is of known operands, or by a power of two.
 func runnable(e *ast.Binary) bool {
 	x := e.X.Const()
 	return isInt(x) && x.Int.Sign() == 0 || known(e.X) && known(e.Y) || powerOfTwo(e.Y.Const())
@@ -755,7 +755,7 @@ func (c *checker) shift(e *ast.Binary) ast.Expr {
 		return e
 	}
 	if xt == types.Integer && !known(e.Y) {
-		c.errorf(e.X.Pos(), "the width of what is shifted is unknown: write the literal with its width, as 8w1")
+		c.errorf(e.X.Pos(), "the shifted value has no width: write the literal with one, as 8w1")
 		return e
 	}
 	e.T = xt

@@ -241,7 +241,7 @@ func TestRefusals(t *testing.T) {
 		{`control c(inout int<8> x) { apply { x = x / 2; } }`, `43: / is not defined for int<8>: only for bit<> and int`},
 		{`control c(inout s_t s) { apply { s.f = s.f << -1; } }`, `47: a shift by -1: the amount is not negative`},
 		{`control c(inout s_t s, in int<8> i) { apply { s.f = s.f << i; } }`, `60: a shift's amount is unsigned, not of type int<8>: cast it`},
-		{`control c(inout s_t s) { apply { s.f = 1 << s.f; } }`, `40: the width of what is shifted is unknown: write the literal with its width, as 8w1`},
+		{`control c(inout s_t s) { apply { s.f = 1 << s.f; } }`, `40: the shifted value has no width: write the literal with one, as 8w1`},
 		{`control c(inout s_t s) { apply { if (s.h == s.f) { } } }`, `42: == compares a h_t with a bit<8>: cast one`},
 		{`control c(inout s_t s, packet_in p, packet_in q) { apply { if (p == q) { } } }`, `66: values of type packet_in cannot be compared`},
 		{`control c(inout s_t s) { apply { s.f = s.f == 1 ? 8w1 : 9w1; } }`, `40: ? chooses between a bit<8> and a bit<9>: cast one`},

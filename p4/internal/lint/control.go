@@ -361,7 +361,7 @@ func operation(at ast.Pos, args ...value) value {
 	return v
 }
 
-// several warns of an operation on what another operation computes.
+// several warns of an operation on another operation's result.
 func (w *walker) several(at ast.Pos, v value) {
 	if v.ops != 2 {
 		return

@@ -24,7 +24,7 @@ func (l *linter) parser(p *ast.ParserDecl, egress bool) {
 	}
 }
 
-// graph is a parser's states with what each extracts.
+// graph is a parser's states with the headers that each extracts.
 type graph struct {
 	p     *ast.ParserDecl
 	bytes map[*ast.StateDecl]int

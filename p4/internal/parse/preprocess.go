@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 )
 
-// Bounds on what a program's text may grow to, so that hostile text ends in an
-// error.
+// Bounds on the growth of a program's text, so that hostile text ends in an error.
 const (
 	maxInclude = 64
 	maxTokens  = 1 << 18
