@@ -131,8 +131,8 @@ func (t *turn) over() bool {
 	}
 }
 
-// write writes a row by now if it is the run's turn, and otherwise by what keep returns,
-// which is to write a copy.
+// write writes a row by now if it is the run's turn; otherwise it keeps the function that
+// keep returns, which writes a copy.
 func (t *turn) write(now func() error, keep func() func() error) error {
 	if len(t.kept) < keptRows {
 		select {

@@ -197,8 +197,8 @@ func (h *host) arm() error {
 	return h.passive.cq.ReqNotify(false)
 }
 
-// poll polls until there is nothing, lets flows post more, and sets the alarm for
-// what the shim has to do next.
+// poll polls until there is nothing, lets flows post more, and sets the alarm for the
+// shim's next deadline.
 func (h *host) poll(now units.Time) {
 	if h.busy {
 		return // a completion of the moment, which the loop below will see

@@ -109,7 +109,7 @@ func (s *simulation) settle() {
 	s.heard = all
 }
 
-// hear takes note of what a host has said.
+// hear handles a host's message.
 func (s *simulation) hear(n *notice) error {
 	switch n.kind {
 	case hostFailed:

@@ -69,7 +69,7 @@ const (
 	evRates          // an oracle's rates are due
 	evTraffic        // hosts of a workload that is no plain flows do something together
 	evAlone          // one of them does something by itself
-	evSettle         // what follows for all from what hosts did at this instant
+	evSettle         // consequences for all of the hosts' actions at this instant
 )
 
 // newSimulation builds a system on a network that workers run in windows, if it can be

@@ -173,8 +173,8 @@ func (u *NICUse) timed() float64 {
 	return 0
 }
 
-// holds returns for what most queue pairs are held, how many, and their share of those
-// with requests.
+// holds returns the reason that holds most queue pairs, how many it holds, and their
+// share of the queue pairs with requests.
 func (u *NICUse) holds() (held float64, why string, share float64) {
 	for _, w := range u.Waits {
 		if w.Where == "queue pairs" && float64(w.Mean) > held {

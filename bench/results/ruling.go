@@ -60,7 +60,7 @@ type Outside struct {
 	Trouble *Trouble
 }
 
-// Explain sets RuledBy from the other figures and from what was outside.
+// Explain sets RuledBy from the other figures and from o.
 func (r *Ruling) Explain(o Outside) {
 	if o.Trouble != nil {
 		if s := o.Trouble.rules(); s != "" {

@@ -83,7 +83,7 @@ func WriteJob(f Folder, p *Planned, e Engine, o JobOptions) (string, error) {
 	return files.path(e.File), files.put(e.File, []byte(e.text(j)))
 }
 
-// check looks at what Kubernetes needs.
+// check checks Kubernetes' requirements.
 func (o *JobOptions) check(remote bool) error {
 	switch {
 	case o.Image == "":

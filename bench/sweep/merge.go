@@ -173,7 +173,7 @@ func (f Folder) Result(c *Cell) (*results.System, error) {
 	return s, err
 }
 
-// computed are figures of the computation, not of what was simulated.
+// computed are figures of the computation, not of the simulation.
 var computed = []string{"wall_s", "events"}
 
 func rows(c *Cell, s *results.System, row func(*Row) error) error {

@@ -303,7 +303,7 @@ func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
 	return one.YAML()
 }
 
-// hash is 128 bits in hexadecimal of what a cell's result depends on.
+// hash returns 128 bits, in hexadecimal, of all that a cell's result depends on.
 func (p *Plan) hash(essence []byte, seed uint64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%d\n%v\n%s", p.Program, seed, p.Series, essence)

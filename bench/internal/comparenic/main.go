@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// A figure is the mean of runs with seeds from 1 to seeds, or to fewSeeds of what takes long.
+// A figure is the mean of runs with seeds from 1 to seeds, or to fewSeeds for long runs.
 const seeds, fewSeeds = 8, 3
 
 // shorter are overrides for scenarios that take long.

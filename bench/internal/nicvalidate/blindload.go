@@ -168,7 +168,7 @@ func (l *blindLoad) connect(a, b *loadEnd) (err error) {
 	return l.receive(a, qa, receives)
 }
 
-// receive posts receives for what comes over.
+// receive posts receives for the load's messages.
 func (l *blindLoad) receive(e *loadEnd, qp verbs.QP, receives int) error {
 	for range receives {
 		if _, err := qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(e.host.mr, 0, l.payload)}}}); err != nil {

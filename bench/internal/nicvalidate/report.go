@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/deviations"
 )
 
-// Result is a row with what the model says.
+// Result is a row with the model's figures.
 type Result struct {
 	Row         Row
 	Measurement Measurement
@@ -215,7 +215,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-// notThereYet lists the points without a figure by what the model lacks for them.
+// notThereYet lists the points without a figure by the missing part of the model.
 func notThereYet(b *strings.Builder, results []Result) {
 	var order []string
 	rows := map[string][]string{}
