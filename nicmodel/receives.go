@@ -165,7 +165,7 @@ func (s *SRQ) PostRecv(id uint64, sgl []memory.SGE) error {
 // them, room at most. nil for a queue whose receives are posted as the host writes them.
 func (s *SRQ) OnRefill(f func(room int)) { s.refill = f }
 
-// look takes note of what the host has written.
+// look calls the host's refill function if there is room.
 func (s *SRQ) look() {
 	if s.refill == nil {
 		return

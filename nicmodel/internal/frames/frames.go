@@ -50,7 +50,7 @@ type Frame struct {
 	SentAt         units.Time // time of its first bit on the wire
 	Arrived        units.Time // time of its last bit at its receiver
 
-	// An acknowledgement's echo of what the packet that it answers met.
+	// An acknowledgement carries the echo of its packet's way.
 	Echo Echo
 }
 

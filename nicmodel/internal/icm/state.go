@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// entryKind is a kind of what the memory on the chip holds.
+// entryKind is a kind of entry in the memory on the chip.
 type entryKind uint8
 
 // Kinds of entries.

@@ -11,7 +11,7 @@ import (
 type PeerConfig struct {
 	// Rate is that of each direction of the device's own link, for whole TLPs, as of the NIC's; 0 is no such device.
 	Rate units.Rate `yaml:"rate" eg:"227Gbps"`
-	// ReadRate is with what rate its data come back at most, where the device or the root
+	// ReadRate bounds the rate of its read responses, where the device or the root
 	// complex on the way gives less than Rate; 0 is Rate.
 	ReadRate units.Rate `yaml:"read_rate" eg:"27Gbps"`
 	// ReadLatency and WriteLatency are in place of the host's.
