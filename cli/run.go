@@ -99,7 +99,7 @@ of that name stays.`,
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	flags.StringVar(&f.pcap, "pcap", "", "write the packets of staged NICs, as they go on the wire, to `FILE` (pcapng)")
 	f.trace.add(cmd)
-	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default the available memory)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "cores for systems that run beside each other, and for divided networks")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks were not divided among workers")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
