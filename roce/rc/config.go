@@ -61,7 +61,7 @@ type SendConfig struct {
 	// Timeout is the encoded time without progress after which the requester
 	// sends again: 4.096 us * 2^Timeout; 0 is never, the largest is 31.
 	Timeout uint8
-	// RTOHigh, if not 0, is used instead of what Timeout says.
+	// RTOHigh, if not 0, replaces Timeout.
 	RTOHigh units.Time
 	// RTOLow, if not 0, is used instead with at most three packets outstanding (IRN,
 	// section 3.1). It needs Config.Reorder.

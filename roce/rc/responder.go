@@ -228,7 +228,7 @@ func wraps(va uint64, length uint32) bool {
 	return length > 0 && va+uint64(length-1) < va
 }
 
-// needsCheck fills in what the driver must check before h can be executed.
+// needsCheck fills in the check that the driver must do before h can be executed.
 func (q *QP) needsCheck(h *Header, c *Check) bool {
 	switch h.Opcode.Operation() {
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:

@@ -182,7 +182,7 @@ func (f faults) probability(key string, v float64) {
 	f.check(key, v, v >= 0 && v <= 1, "choose a probability, 0 to 1")
 }
 
-// maxSpan bounds the times of what goes on for a while.
+// maxSpan bounds the times of periodic or lasting things.
 const maxSpan = 1000 * units.Second
 
 // Validate returns a *FieldError for every field that is out of range, joined.

@@ -366,7 +366,7 @@ func (x *Lane) dueAt(node int32, at units.Time) {
 	*least = min(*least, at)
 }
 
-// absorb takes notice of what was put on the links to a node in the last window.
+// absorb takes in the packets that were put on the links to a node in the last window.
 func (x *Lane) absorb(node int32) {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]

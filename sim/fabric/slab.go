@@ -89,7 +89,7 @@ func (s *slab) asideOf(h Handle) *aside {
 	return &b[h&(blockPackets-1)]
 }
 
-// more makes the block of what is kept beside a packet.
+// more makes a block of the memory beside packets.
 func more[T any](s *slab, blocks *[maxBlocks]atomic.Pointer[[blockPackets]T], left *[][blockPackets]T, h Handle) *[blockPackets]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,7 +96,7 @@ type edge struct {
 	ordinal int32 // 1 for the first link between a and b, 2 for the next
 }
 
-// expect makes room for what an empty topology is about to have, so that large ones are
+// expect makes room in an empty topology, so that large ones are
 // not copied as they grow.
 func (t *Topology) expect(hosts, switches, links int) {
 	if max(hosts, switches, links) > math.MaxInt32 || min(hosts, switches, links) < 0 {

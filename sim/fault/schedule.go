@@ -51,7 +51,7 @@ type Fault struct {
 	Kind   Kind
 	A, B   int        // packets: from host A to host B; a partition: between them; else process A
 	Packet uint64     // which packet of the link, from 0 on
-	At     units.Time // when, for what is not about a packet
+	At     units.Time // when, for a fault that is not about a packet
 	For    units.Time
 	Bit    uint32
 	As     uint32     // a number that the wire's owner draws the forgery by
