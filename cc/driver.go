@@ -104,8 +104,9 @@ func (d *Driver) MayAsk() bool { return d.control.Window > 0 }
 // that fills its window is not limited by the application, however slow it is.
 func (d *Driver) Shut() { d.shut = true }
 
-// Complete fills in what of an acknowledgement every sender reckons alike,
-// a.AppLimited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+// Complete fills in the fields of an acknowledgement that every sender computes alike,
+// a.AppLimited and a.Scale, from a.Now and a.Bytes. out is the bytes outstanding after
+// it.
 func (d *Driver) Complete(a *Ack, out units.Bytes) {
 	a.AppLimited = d.app.limited && d.slack(a.Now, out+a.Bytes)
 	a.Scale = d.scaler.Scale(a.Now, d.baseRTT)

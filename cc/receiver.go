@@ -16,7 +16,7 @@ type Granted interface {
 type Grant struct {
 	// Limit counts payload bytes from the flow's first: those below it may be sent.
 	Limit units.Bytes
-	// Class is that of Control for what the grant lets go.
+	// Class is the granted bytes' Control.Class.
 	Class uint8
 }
 

@@ -35,7 +35,7 @@ type state struct {
 type params struct {
 	target
 	ai, beta float64
-	endpoint float64    // the target of what a packet is held, in picoseconds
+	endpoint float64    // the target of the time that the host holds a packet, in picoseconds
 	packet   units.Time // that one takes at the line rate
 }
 

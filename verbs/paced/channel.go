@@ -258,7 +258,7 @@ func (ch *channel) look() (nap units.Time, settled bool) {
 	return nap, settled
 }
 
-// nap is look for what the shard has.
+// nap looks at one shard's state.
 func (s *shard) nap(ch *channel) (nap units.Time, settled bool) {
 	at := s.deadline()
 	now := s.instant()

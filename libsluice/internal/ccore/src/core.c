@@ -109,10 +109,10 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q);
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why);
 
-// sluice_core_posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why)
 {
 	sluice_bytes bytes = 0;
@@ -152,7 +152,7 @@ struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluic
 	return (struct sluice_core_posted_result){bytes, true};
 }
 
-// sluice_core_qp_held takes note of what holds the queue pair from now on.
+// sluice_core_qp_held notes the reason that holds the queue pair from now on.
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why)
 {
 	if (q->hold != why) {
@@ -163,7 +163,7 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 
 static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now);
 
-// sluice_core_qp_settle counts the time until now for what holds the queue pair.
+// sluice_core_qp_settle counts the time until now for the reason that holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 {
 	if (now > q->held_from) {
@@ -196,7 +196,7 @@ static struct sluice_core_qp_since_result sluice_core_qp_since(const struct slui
 
 static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to);
 
-// sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
+// sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
 	sluice_core_qp_count(q, now, sum);

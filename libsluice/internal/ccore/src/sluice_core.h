@@ -260,7 +260,7 @@ struct sluice_rate_serialize_rem_result {
 
 /* Package telemetry. */
 
-// sluice_telemetry_hop is one egress port's report as it takes a packet off its queue
+// sluice_telemetry_hop is what one egress port reports as it takes a packet off its queue
 // (PowerTCP section 3.3: "all values correspond to the time when the packet is
 // scheduled for transmission").
 struct sluice_telemetry_hop {
@@ -632,7 +632,7 @@ struct sluice_swift_params {
 	struct sluice_swift_target target;
 	double ai;
 	double beta;
-	double endpoint; // the target of what a packet is held, in picoseconds
+	double endpoint; // the target of the time that the host holds a packet, in picoseconds
 	sluice_time packet; // that one takes at the line rate
 };
 
@@ -777,7 +777,7 @@ struct sluice_dcqcn_config {
 	// Marks takes each marked acknowledgement for a notification, and none that a
 	// receiver sends.
 	bool marks;
-	// Window bounds what is in flight by what the line rate fills in a base round
+	// Window bounds the bytes in flight by the line rate times a base round
 	// trip. The paper has no window.
 	bool window;
 };
@@ -2388,8 +2388,9 @@ bool sluice_driver_fits(const struct sluice_driver *d, sluice_bytes out, sluice_
 // that fills its window is not limited by the application, however slow it is.
 void sluice_driver_shut(struct sluice_driver *d);
 
-// sluice_driver_complete fills in what of an acknowledgement every sender reckons alike,
-// a.app_limited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+// sluice_driver_complete fills in the fields of an acknowledgement that every sender computes alike,
+// a.app_limited and a.Scale, from a.Now and a.Bytes. out is the bytes outstanding after
+// it.
 void sluice_driver_complete(struct sluice_driver *d, struct sluice_ack *a, sluice_bytes out);
 
 // sluice_driver_cnps takes the number of congestion notification packets received so far, and
@@ -2753,13 +2754,13 @@ int64_t sluice_core_due(const struct sluice_core *c, sluice_time now);
 // and the next claim. After the last one it returns false and drops the claims.
 struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i, struct sluice_core_batch *b);
 
-// sluice_core_posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why);
 
-// sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
+// sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum);
 
 // sluice_core_now returns the instant of a reading of the driver's clock, which may go on for

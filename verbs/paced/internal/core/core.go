@@ -163,10 +163,10 @@ type Refusal struct {
 	Status ib.WCStatus
 }
 
-// Posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// Posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes units.Bytes, failed bool) {
 	q := b.QP
 	x := b.first
