@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// activity is how long at least one of a group's requests was under way: the union of
+// activity is the time in which at least one of a group's requests was under way: the union of
 // their spans, however many overlap. The spans end in any order, and may end a little
 // ahead of the engine's time, as reduced NICs have it.
 type activity struct {

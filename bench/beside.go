@@ -16,14 +16,14 @@ import (
 // Systems of a scenario share nothing that they change, so they run beside each other.
 // What they hand over comes in their order, as if they had run one after the other.
 
-// outcome is what a system's run gave.
+// outcome is the result of a system's run.
 type outcome struct {
 	system *results.System
 	end    units.Time
 	err    error
 }
 
-// jobs is how many systems run at once: by workers, by memory, and one where what they
+// jobs is the number of systems run at once: by workers, by memory, and one where what they
 // write can't be put in order, or where they run programs, which use the terminal.
 //
 // The first may take all memory; beside it, each is counted with twice what its network
@@ -42,9 +42,9 @@ func (o *Options) jobs(s *scenario.Scenario) int {
 // errDropped ends the run of a system that nobody waits for: one before it failed.
 var errDropped = errors.New("an earlier system failed")
 
-// inOrder runs run for 0 to n-1, so many jobs at once, and hands each outcome to take,
-// in order, up to the first with an error, which it returns. A run that fails ends those
-// after it; those before go on. All have ended when inOrder returns.
+// inOrder runs run for 0 to n-1, up to jobs of them at a time, and hands each outcome to
+// take, in order, up to the first with an error, which it returns. A run that fails ends
+// the runs after it; the runs before it go on. All have ended when inOrder returns.
 //
 // With one job everything happens in the caller's goroutine.
 func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) error {
@@ -118,7 +118,7 @@ type turn struct {
 	kept    []func() error
 }
 
-// keptRows is how many rows a run keeps before it waits, some 20 MB.
+// keptRows is the number of rows a run keeps before it waits, some 20 MB.
 const keptRows = 1 << 16
 
 // over reports whether nobody waits for the run.
@@ -131,8 +131,8 @@ func (t *turn) over() bool {
 	}
 }
 
-// write writes a row by now if it is the run's turn, and otherwise by what keep returns,
-// which is to write a copy.
+// write writes a row by now if it is the run's turn; otherwise it keeps the function that
+// keep returns, which writes a copy.
 func (t *turn) write(now func() error, keep func() func() error) error {
 	if len(t.kept) < keptRows {
 		select {

@@ -143,8 +143,8 @@ func TestTurnsKeepOrder(t *testing.T) {
 	}
 }
 
-// A run that fails ends those after it, even those that wait for their turn, and none of
-// those before: their results and its own rows up to then are there.
+// A run that fails ends later runs, even ones that wait for their turn, and no earlier
+// ones: their results and its own rows up to then are there.
 func TestRunThatFails(t *testing.T) {
 	boom := errors.New("boom")
 	failed, later := make(chan struct{}), make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// bySize collects completion times by the size of what completed. A nil one collects
-// nothing.
+// bySize collects completion times by the size of the completed flow or message. A nil
+// one collects nothing.
 type bySize struct {
 	edges     []units.Bytes     // upper ones, rising; the last is no bound
 	recorders []*stats.Recorder // nil where nothing completed

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// clockLooks is what looking at the hosts' calibrations gave.
+// clockLooks counts the looks at the hosts' calibrations.
 type clockLooks struct {
 	bound, err       *stats.Recorder
 	outside, refused uint64
@@ -49,7 +49,7 @@ func (l *clockLooks) look(hosts []*host, now units.Time) {
 	}
 }
 
-// clocks returns what was measured of the clocks.
+// clocks returns the measurements of the clocks.
 func (m *measurement) clocks() results.Clocks {
 	c := results.NewClocks()
 	sys := m.sim.sys

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// seen is all that a run of so many workers shows: results, series and the record of
-// each flow; 0 is the undivided network.
+// seen returns all output of a run on a number of workers: results, series and the record
+// of each flow; 0 workers run the undivided network.
 func seen(t *testing.T, s *scenario.Scenario, workers int) (string, *results.Result) {
 	t.Helper()
 	var out []byte

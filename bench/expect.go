@@ -46,8 +46,8 @@ func CheckExpectations(s *scenario.Scenario) error {
 	return nil
 }
 
-// Misses returns what of a scenario's expectations its result does not meet. A
-// figure that was not measured meets none.
+// Misses returns the expectations of a scenario that its result does not meet. A figure
+// that was not measured meets none.
 func Misses(s *scenario.Scenario, r *results.Result) []results.Miss {
 	var misses []results.Miss
 	for _, e := range s.Expect {

@@ -100,7 +100,7 @@ workloads:
 	}
 }
 
-// What breaks a flow's queue pair ends the run, with what may be done about it.
+// A broken queue pair of a flow ends the run, and the error names the mend.
 func TestBrokenFlowSaysWhatToDo(t *testing.T) {
 	for _, model := range []string{"staged", "reduced"} {
 		s := parse(t, `duration: 1ms

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// fairness compares, window by window, what flows without end got with what they
-// would get if they shared the network fairly: Jain's index, and the distance from
+// fairness compares, window by window, the rates of endless flows with the rates they
+// would have if they shared the network fairly: Jain's index, and the distance from
 // the max-min fair rates. A flow counts in a window if it was under way in all of
 // it. Flows that end are left out: a flow with nothing more to send needs no share.
 type fairness struct {
@@ -23,7 +23,7 @@ type fairness struct {
 	fairOfThat []float64
 }
 
-// labelFairness is what is kept of a label.
+// labelFairness is a label's state.
 type labelFairness struct {
 	jain, distance       stats.Float // in the last window
 	jainSum, distanceSum float64

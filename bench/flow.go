@@ -44,7 +44,7 @@ type pair struct {
 	sinkQPN       uint32
 }
 
-// arrived is what has been delivered of a flow.
+// arrived returns the delivered part of a flow.
 func (f *flow) arrived() nicmodel.Delivered {
 	if f.light != nil {
 		return f.light.arrived()
@@ -55,8 +55,8 @@ func (f *flow) arrived() nicmodel.Delivered {
 	return f.sink.Delivered(f.sinkQPN)
 }
 
-// events are what happened to a flow: packets sent again, timers that ran out and
-// congestion notification packets.
+// events counts a flow's retransmitted packets, timeouts and congestion notification
+// packets.
 type events struct{ retrans, timeouts, cnps uint64 }
 
 func (f *flow) events() events {
@@ -90,9 +90,9 @@ func (f *flow) flowHash() uint32 {
 	return f.poster.nic.Peer(f.qp.Num()).FlowHash
 }
 
-// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs out
-// of work between a completion and the next post. A flow keeps the most of four
-// messages, this, and, with a shim whose bound follows the link, a message more
+// postAhead is the least amount that a flow keeps posted, so that neither shim nor NIC
+// runs out of work between a completion and the next post. A flow keeps the largest of
+// four messages, postAhead, and, with a shim whose bound follows the link, a message more
 // than that bound (see postedAhead).
 const postAhead = 256 * units.KiB
 
@@ -198,7 +198,7 @@ func (s *simulation) connect(f *flow) error {
 	return nil
 }
 
-// depth is how many messages may be under way.
+// depth is the largest number of messages under way.
 func (f *flow) depth() int {
 	most := f.poster.sim.sys.NIC.SendDepth
 	switch {

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// flowTally is what measurement keeps of a flow.
+// flowTally is a flow's state in the measurement.
 type flowTally struct {
 	started        bool // it is one of the flows under way
 	windowed       bool // it was at the last window, with atWindow delivered

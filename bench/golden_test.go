@@ -61,7 +61,7 @@ func TestBuiltinFigures(t *testing.T) {
 	}
 }
 
-// figures writes what was measured of a system, a line for what belongs together.
+// figures writes the measurements of a system, a line for each group.
 func figures(b *strings.Builder, scenario string, s *results.System) {
 	fmt.Fprintf(b, "%s, %s\n", scenario, s.Name)
 	fmt.Fprintf(b, "  packet hops %d in %.9g s\n", s.PacketHops, float64(s.SimS))

@@ -25,7 +25,7 @@ type host struct {
 	events fabric.HostEvents
 	wake   units.Time // of the pending event, or Never
 
-	// active is what flows post to: the shim, or the NIC itself where the
+	// active is the device to which flows post: the shim, or the NIC itself where the
 	// engine runs in it. passive is the NIC, for the other end of flows.
 	shim            *paced.Shim
 	bound           units.Bytes // of the shim: what a queue pair has with the NIC
@@ -41,7 +41,7 @@ type host struct {
 	measures        bool    // it has taken a round trip
 }
 
-// side is what a host has made of a device.
+// side holds the resources that a host has made of a device.
 type side struct {
 	dev     verbs.Device
 	pd      verbs.PD
@@ -52,7 +52,7 @@ type side struct {
 	channel verbs.CompChannel // nil where the host polls
 }
 
-// memoryBytes is how large each host's region is: as large as a message can be.
+// memoryBytes is the size of each host's region: that of the largest message.
 const memoryBytes = uint64(workload.MaxMessage)
 
 // cqEntries holds the completions of all the flows of a host between two turns
@@ -197,8 +197,8 @@ func (h *host) arm() error {
 	return h.passive.cq.ReqNotify(false)
 }
 
-// poll polls until there is nothing, lets flows post more, and sets the alarm for
-// what the shim has to do next.
+// poll polls until there is nothing, lets flows post more, and sets the alarm for the
+// shim's next deadline.
 func (h *host) poll(now units.Time) {
 	if h.busy {
 		return // a completion of the moment, which the loop below will see

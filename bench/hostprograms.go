@@ -22,7 +22,7 @@ type HostPrograms struct {
 	Devices []*simverbs.Device
 	Names   []string
 	Preset  string
-	// End is when programs that still run are ended.
+	// End is the time at which running programs are ended.
 	End units.Time
 	// Lookahead is the least time that a packet takes from one host to another.
 	Lookahead units.Time

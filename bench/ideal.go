@@ -14,7 +14,7 @@ import (
 // the last one's acknowledgement returns. The time that hosts and NICs add is
 // measured, by writes of one packet over one switch.
 
-// idleTimes is what hosts and NICs add to a flow's completion time, by operation,
+// idleTimes are the times that hosts and NICs add to a flow's completion time, by operation,
 // with a payload of a byte and of a full packet.
 type idleTimes [3]idleTime
 
@@ -132,7 +132,7 @@ func (s *simulation) idealFCT(f *workload.Flow) units.Time {
 	return s.crossing(f.Src, f.Dst, f.Size) + s.net.BaseDelay(f.Dst, f.Src, s.built.AckFrame()) + s.idle[f.Operation].of(s, f.Size)
 }
 
-// of returns what is added to a message of that size.
+// of returns the time added to a message of that size.
 func (o *idleTime) of(s *simulation, size units.Bytes) units.Time {
 	mtu := s.sys.NIC.MTU
 	share := float64(min(size, mtu)) / float64(mtu)

@@ -36,8 +36,8 @@ type measurement struct {
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 	ruling     ruling     // at the warm-up
-	received   []received // likewise, by host
-	nics       []nicLook  // those that the scenario inspects
+	received   []received // by host
+	nics       []nicLook  // the ones that the scenario inspects
 	// At the end of the run: PFC's deadlocks, and flows that have not ended.
 	circles    []fabric.Circle
 	stuck      []fabric.PausedQueue
@@ -62,7 +62,7 @@ type measurement struct {
 	lastSample units.Time
 }
 
-// label is what the flows of a label have done.
+// label sums up the flows of a label.
 type label struct {
 	name     string
 	rtt, fct *stats.Recorder
@@ -82,10 +82,11 @@ type label struct {
 	fairness labelFairness
 }
 
-// roundTrips is what a lane of the network measured of a label: lanes run side by side.
+// roundTrips holds a label's measurements by a lane of the network: lanes run side by
+// side.
 type roundTrips struct {
 	sum   units.Time // since the last sample
-	count int64      // likewise
+	count int64      // of round trips
 	rtt   *stats.Recorder
 	_     [64]byte // two workers share no cache line
 }
@@ -108,7 +109,7 @@ func (l *label) sample() stats.Float {
 // slowdownBins are the upper edges of the size bins.
 var slowdownBins = []units.Bytes{10 * units.KB, 100 * units.KB, units.MB, 10 * units.MB, math.MaxInt64}
 
-// slowdownUnit is how a slowdown of 1 is recorded: stats.Recorder holds times.
+// slowdownUnit is the recorded value of a slowdown of 1: stats.Recorder holds times.
 const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
@@ -130,7 +131,7 @@ type portBaseline struct {
 	queueMax units.Bytes // from then to the last reset of the fabric's
 }
 
-// newMeasurement observes a simulation of a scenario. Of the options it takes those
+// newMeasurement observes a simulation of a scenario. It takes the options
 // that say what becomes of what is measured as the run goes.
 func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measurement, error) {
 	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup, progress: func(float64) {}, interrupted: opt.Interrupted, rows: opt.Series}
@@ -230,7 +231,7 @@ func (m *measurement) tick(now units.Time) {
 	m.schedule(now)
 }
 
-// warmUp is where counting begins.
+// warmUp begins the counting.
 func (m *measurement) warmUp() {
 	m.warm = true
 	for i := range m.links {
@@ -391,7 +392,7 @@ func add(a *nicmodel.Delivered, b nicmodel.Delivered) {
 	a.Packets += b.Packets
 }
 
-// wireBytes is what delivered data took on the wire.
+// wireBytes returns the bytes that delivered data took on the wire.
 func (m *measurement) wireBytes(d nicmodel.Delivered) units.Bytes {
 	return d.Frames + units.Bytes(d.Packets)*m.framing
 }
@@ -443,7 +444,7 @@ func (m *measurement) resetMax() {
 	}
 }
 
-// level is how much of something there is: the bytes of a queue, or those taken of a buffer.
+// level is a changing amount: the bytes of a queue, or of a buffer's used part.
 type level struct {
 	before fabric.Integral // at the last sample
 	most   units.Bytes     // from then to the end of the warm-up, if that lies in the step

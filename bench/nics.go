@@ -38,7 +38,8 @@ func (l *nicLook) begin(now units.Time) {
 	l.tlps = tlpsOf(nic)
 }
 
-// tlpsOf is what has crossed the link of a NIC to the host and from it, by type.
+// tlpsOf returns the TLPs that have crossed the link of a NIC to the host and from it, by
+// type.
 func tlpsOf(nic *nicmodel.NIC) (all [2]map[string]results.NICTLPs) {
 	toHost, _ := nic.PCIeBytes()
 	for i, d := range []nicmodel.Direction{nicmodel.Upstream, nicmodel.Downstream} {
@@ -56,7 +57,7 @@ func tlpsOf(nic *nicmodel.NIC) (all [2]map[string]results.NICTLPs) {
 	return all
 }
 
-// use is what the NIC did from then until now; hostName is the name of a host.
+// use returns the NIC's work from then until now; hostName is the name of a host.
 func (l *nicLook) use(now units.Time, hostName func(int) string) results.NICUse {
 	nic, count := l.nic, l.nic.Stats()
 	u := results.NICUse{NIC: l.name, Requests: count.Requests - l.stats.Requests, Packets: count.RxPackets - l.stats.RxPackets}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// notice is what a host has to say to the simulation.
+// notice is a host's message to the simulation.
 type notice struct {
 	at   units.Time
 	host int
@@ -38,7 +38,7 @@ type notices struct {
 	_   [64]byte // two workers share no cache line
 }
 
-// atEnd is what the poster of a flow that has ended knew of it then.
+// atEnd is the knowledge of the poster of a flow when the flow ended.
 type atEnd struct {
 	over bool
 	events
@@ -109,7 +109,7 @@ func (s *simulation) settle() {
 	s.heard = all
 }
 
-// hear takes note of what a host has said.
+// hear handles a host's message.
 func (s *simulation) hear(n *notice) error {
 	switch n.kind {
 	case hostFailed:

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// occupancy is for how long a queue held how many bytes: a histogram of three digits, in
+// occupancy is the distribution of a queue's length over time: a histogram of three digits, in
 // which a length weighs as long as it lasted, to the picosecond.
 type occupancy struct {
 	h     *hdrhistogram.Histogram

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Options is how to run a scenario. Progress, Flows and Series are never called
+// Options configure the run of a scenario. Progress, Flows and Series are never called
 // concurrently, neither with themselves nor with each other.
 type Options struct {
 	// Seed replaces the scenario's seed unless it is nil.
@@ -36,7 +36,7 @@ type Options struct {
 	NICTrace *nictrace.Trace
 	// NICVCD, unless it is nil, writes what the stages of NICs do.
 	NICVCD *nictrace.VCD
-	// Workers is how many cores the run may use. Systems run beside each other as far as
+	// Workers is the number of cores the run may use. Systems run beside each other as far as
 	// that and Memory go; their flows, series and results come in their order. Where there
 	// are fewer systems than workers, each network that can be divided runs in windows on
 	// its share of them, on one otherwise (fabric.Network.Divide); results say which ones
@@ -46,7 +46,7 @@ type Options struct {
 	// From 1 on, results are the same to the byte whatever the number, but for WallS.
 	// With 0 they differ in Events and in Undivided, too.
 	Workers int
-	// Memory is what the systems that run at once may take; 0 is no limit. One always
+	// Memory bounds the memory of the systems that run at once; 0 is no limit. One always
 	// runs: scenario.LoadWithin refuses what does not fit.
 	Memory units.Bytes
 	// smallWindows divides also where windows have too little in them to be worth it.

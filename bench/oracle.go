@@ -31,25 +31,25 @@ type oracle struct {
 	computed int
 }
 
-// usableShare is how much of a link the rates fill. What is left drains the queues of
+// usableShare is the share of a link that the rates fill. What is left drains the queues of
 // flows that began or grew while packets sent at earlier rates were under way: on a link
 // that is full to the last bit they would stay for ever. A hundredth drains, in the time
 // of a thousand packets, ten, and leaves rates within half of the 2 percent to which the
 // oracle is held.
 const usableShare = 0.99
 
-// Acknowledgements take from links what they leave to data, whose rates say how many
-// acknowledgements there are: both are computed in turn, until what acknowledgements
-// take of a link changes by less than a tenth of what usableShare leaves, and at most
-// mostTurns times. Acknowledgements are a small part of what they answer, so that two or
-// three turns do; later ones go half of the way, lest they alternate.
+// Acknowledgements take capacity of links from data, and the rates of data determine the
+// acknowledgements: both are computed in turn, until the acknowledgements' share of a
+// link changes by less than a tenth of what usableShare leaves, and at most mostTurns
+// times. Acknowledgements are a small part of what they answer, so that two or three
+// turns do; later ones go half of the way, lest they alternate.
 const (
 	mostTurns = 20
 	fullTurns = 8
 	settled   = (1 - usableShare) / 10
 )
 
-// directed is what the oracle keeps of a flow.
+// directed is the oracle's state of a flow.
 type directed struct {
 	engines  []cc.Directed
 	to, back []int // links

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
-// place is where the messages of a queue pair lie in the region of its host: one
+// place locates a queue pair's messages in the region of its host: one
 // behind the other in a buffer, and over again.
 type place struct{ base, size, next units.Bytes }
 
-// newPlace returns that of a queue pair with messages of up to so many bytes. Where
+// newPlace returns the place of a queue pair with messages of up to message bytes. Where
 // buffers overlap, there are more than the region has room for.
 func newPlace(qpn uint32, buffer, message units.Bytes) place {
 	p := place{size: buffer}
@@ -80,7 +80,7 @@ func (f *flow) completed(wrid uint64) {
 	f.outstanding -= int(wrid & (1<<quietBits - 1))
 }
 
-// postedAhead is how many messages a flow keeps posted: enough, too, for some to be
+// postedAhead is the number of messages a flow keeps posted: enough, too, for some to be
 // under way while others are put together.
 func postedAhead(f *flow) int {
 	sys := f.poster.sim.sys

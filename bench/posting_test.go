@@ -83,8 +83,8 @@ measure: {sample: 10us, window: 10us, nic: [h0]}
 	}
 }
 
-// Programs that sleep until an event get all that completes, later by what the event
-// takes; moderation makes it fewer events.
+// Programs that sleep until an event get all completions, later by the event's time;
+// moderation makes it fewer events.
 func TestEvents(t *testing.T) {
 	measured := func(verbs string) (fct, events float64) {
 		sys := run(t, parse(t, fmt.Sprintf(`

@@ -54,7 +54,7 @@ func (m *measurement) class(class int) *priority {
 	return m.ofPriority[m.sim.sys.NIC.Priority]
 }
 
-// warmUpPriorities is where counting begins.
+// warmUpPriorities begins the counting.
 func (m *measurement) warmUpPriorities() {
 	for _, p := range m.ofPriority {
 		if p == nil {
@@ -68,7 +68,7 @@ func (m *measurement) warmUpPriorities() {
 	}
 }
 
-// priorities returns what happened to each.
+// priorities returns the measurements of each priority.
 func (m *measurement) priorities(span units.Time) []results.Priority {
 	var all []results.Priority
 	for _, p := range m.ofPriority {

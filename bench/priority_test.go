@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What happened to each priority adds up to what happened to all.
+// The counts of the priorities add up to the counts of all.
 func TestPriorities(t *testing.T) {
 	const text = `
 duration: 3ms

@@ -108,7 +108,7 @@ func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Progr
 	return p4.Find(file, o)
 }
 
-// portsOf is what a switch's program knows of its ports.
+// portsOf returns the ports as a switch's program knows them.
 func portsOf(graph *fabric.Topology, name string, cfg *fabric.Config, sw *fabric.SwitchConfig, r *fabric.Report) []stage.Port {
 	var ports []stage.Port
 	for l, number := range stage.Ports(graph, name) {
@@ -139,7 +139,7 @@ func (ps *programs) transport(frames *nicmodel.Frames) {
 	}
 }
 
-// err says what programs did that the model has no place for.
+// err returns what programs did that the model has no place for.
 func (ps *programs) err() error {
 	if ps == nil {
 		return nil
@@ -152,7 +152,7 @@ func (ps *programs) err() error {
 	return nil
 }
 
-// keyError is what is wrong with a scenario that only a run can find, at a key.
+// keyError is an error of a scenario, at a key, that only a run can find.
 type keyError struct {
 	key string
 	err error

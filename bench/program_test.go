@@ -24,7 +24,7 @@ workloads:
   - {kind: incast, receiver: h26, senders: [h2..h25], size: 20KB, start: 1ms}
 `
 
-// resultOf is what a scenario comes to in JSON, without what says where it is from.
+// resultOf returns a scenario's result in JSON, without its origin.
 func resultOf(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
 	r := run(t, s)
@@ -38,9 +38,9 @@ func resultOf(t *testing.T, s *scenario.Scenario) string {
 	return string(b)
 }
 
-// Switches that run a P4 program give the results of those that write the telemetry
-// themselves, in the same form by the same clock: whole scenarios of the papers, for
-// every signal.
+// A switch that runs a P4 program gives the results of one that writes the telemetry
+// itself, in the same form by the same clock: whole scenarios of the papers, for every
+// signal.
 func TestProgramsGiveTheResultsOfTheSwitch(t *testing.T) {
 	notUnderRace(t)
 	for _, c := range []struct {

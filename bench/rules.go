@@ -20,7 +20,7 @@ func engineIn(sys *scenario.System) string {
 	return results.EngineInHost
 }
 
-// ruling is what ruled until some instant, summed over hosts.
+// ruling sums up over hosts what ruled until some instant.
 type ruling struct {
 	cuts         uint64
 	shims        paced.Held
@@ -48,7 +48,7 @@ func (s *simulation) ruling() ruling {
 	return r
 }
 
-// received is what a receive buffer has dropped and marked.
+// received counts a receive buffer's dropped and marked packets.
 type received struct{ drops, marks uint64 }
 
 // received returns that of each staged NIC.

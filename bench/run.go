@@ -60,8 +60,8 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	})
 }
 
-// runSystem simulates system i, on so many workers if it can be divided, and returns what
-// was measured and when it ended.
+// runSystem simulates system i, on the given workers if it can be divided, and returns
+// its measurements and its end.
 func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress func(float64), opt *Options, packets *wire.Capture) (*results.System, units.Time, error) {
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
@@ -161,7 +161,7 @@ func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options) error {
 	return nil
 }
 
-// fewestPerWindow is how many packets of full size all hosts' links have to carry in a
+// fewestPerWindow is the number of packets of full size that all hosts' links have to carry in a
 // window for it to be worth its own cost. With 3 and 7 packets (timely-fig11, timely-table1)
 // windows took 1.23 times the CPU time, with 6 (nic-pcie) 1.06 times, and from 12 on (nic-loss,
 // plb, nic-qps, storage) 0.97 to 1.08 times.

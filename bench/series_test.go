@@ -226,8 +226,8 @@ workloads: [{kind: incast, receiver: h3, size: unlimited}]
 	}
 }
 
-// A series never has more points than its limit; what there is of n steps is the
-// mean or the largest of each so many, as few as the limit allows.
+// A series never has more points than its limit: each point is the mean or the largest of
+// a group of steps, in as small groups as the limit allows.
 func TestTrace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := 2 * rapid.IntRange(1, 8).Draw(t, "half the limit")

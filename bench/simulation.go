@@ -32,7 +32,7 @@ type simulation struct {
 	linger   units.Time
 	fleet    *fleet    // of reduced NICs, or nil
 	programs *programs // of switches, or nil
-	// undivided is why a network that was to be divided is not.
+	// undivided is the reason why a network that was to be divided is not.
 	undivided error
 	id        des.NodeID
 	lastID    des.NodeID // of its events that go last at an instant
@@ -54,7 +54,7 @@ type simulation struct {
 	driven  []*driven
 	settles bool // an evSettle is coming
 	onDone  func(f *flow, now units.Time)
-	onTask  func(t *workload.Task, now units.Time) // likewise, of tasks that have ended
+	onTask  func(t *workload.Task, now units.Time) // called for each task that has ended
 	measure *measurement
 	nics    nictrace.Network // for those who watch them
 	packets *wire.Capture    // nil unless they are recorded
@@ -69,11 +69,11 @@ const (
 	evRates          // an oracle's rates are due
 	evTraffic        // hosts of a workload that is no plain flows do something together
 	evAlone          // one of them does something by itself
-	evSettle         // what follows for all from what hosts did at this instant
+	evSettle         // consequences for all of the hosts' actions at this instant
 )
 
-// newSimulation builds a system on a network that so many workers run in windows, if
-// it can be divided; with 0 it is not.
+// newSimulation builds a system on a network that workers run in windows, if it can be
+// divided; with 0 it is not.
 //
 // With forPrograms, hosts leave their NICs to programs.
 func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int, forPrograms bool) (*simulation, error) {
@@ -181,7 +181,7 @@ func (s *simulation) congestionFor(line units.Rate) simverbs.CongestionFor {
 	}
 }
 
-// shimConfig is how a host's shim is set up. It is used only where the engine
+// shimConfig configures a host's shim. It is used only where the engine
 // runs there.
 func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Config {
 	c := paced.DefaultConfig()
@@ -219,10 +219,11 @@ func (s *simulation) run() error {
 	return s.withDeadlock(s.err)
 }
 
-// mayTurn reports whether what ends the run, or what hosts of a workload do together, may
+// mayTurn reports whether the end of the run, or joint work of a workload's hosts, may
 // come within the window that starts at start. The run ends where no flow is to start, and
 // all bytes of those under way have arrived, or the flows' own time is over. Bytes that
-// have not arrived are acknowledged only after the window; those that complete where they
+// have not arrived are acknowledged only after the window; operations that complete where
+// they arrive may complete within it.
 // arrive may complete within it.
 func (s *simulation) mayTurn(start units.Time) bool {
 	for _, d := range s.driven {

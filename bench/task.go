@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Tasks are what Traffic does on its connections. They count as flows do: started,
+// Tasks are Traffic's work on its connections. They count as flows do: started,
 // ended, under way, and the time from when one should have started to its end. The
 // connections count the bytes that they carry.
 

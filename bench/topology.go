@@ -29,7 +29,7 @@ func topologyOf(g *fabric.Topology) *results.Topology {
 	return t
 }
 
-// linkUse returns what happened at every link.
+// linkUse returns the measurements of every link.
 func (m *measurement) linkUse() *results.LinkUse {
 	links := len(m.ports)
 	u := &results.LinkUse{

@@ -28,7 +28,7 @@ type agent struct {
 	wake units.Time // of the pending evAlone or evOwn, or Never
 }
 
-// kept is what a flow is as a connection of a Traffic.
+// kept is the state of a flow as a connection of a Traffic.
 type kept struct {
 	workload.Conn
 	by     *driven
@@ -37,7 +37,7 @@ type kept struct {
 	// waiting are the messages to post, from the first that is not posted on.
 	waiting []workload.Post
 	next    int
-	passing passing // those that the receiver does not yet know to have arrived
+	passing passing // not yet known by the receiver to have arrived
 }
 
 // passing is messages that a host posts and another one learns of, in that order, a

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/sim/fabric"
 )
 
-// trouble is what went wrong in the network, and which flows did not end.
+// trouble returns the network's failures, and the flows that did not end.
 func (m *measurement) trouble() results.Trouble {
 	t := results.Trouble{Loss: m.losslessLoss(), Unfinished: m.unfinished}
 	for _, c := range m.circles {
@@ -79,7 +79,8 @@ func (m *measurement) losslessLoss() *results.LosslessLoss {
 	return &loss
 }
 
-// leftOver is what has not ended, at the end of the run, by reasons; nil if all has.
+// leftOver returns the flows that have not ended at the end of the run, by reason; nil if
+// all have.
 func (m *measurement) leftOver() *results.Unfinished {
 	all := &m.labels[len(m.labels)-1]
 	tasks := all.running
@@ -137,7 +138,8 @@ func order(never bool) int {
 	return 1
 }
 
-// keeps says what keeps a flow from its end, and whether it never could reach it.
+// keeps returns the reason that keeps a flow from its end, and whether it never could
+// reach it.
 func (m *measurement) keeps(f *flow) (why string, never bool) {
 	net := m.sim.net
 	topo := net.Topology()

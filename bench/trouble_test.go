@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 )
 
-// ringOf is switches in a ring with a host each, and flows so many hops around it.
+// ringOf returns switches in a ring with a host each, and flows that go hops hops around
+// it.
 func ringOf(switches, hops int, more string) string {
 	var hosts, names, links, flows []string
 	for i := range switches {

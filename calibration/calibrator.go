@@ -14,7 +14,7 @@ type Sample struct {
 	HostAfter  units.Time
 }
 
-// Verdict is what Add made of a sample.
+// Verdict is Add's judgement of a sample.
 type Verdict uint8
 
 // Verdicts.
@@ -38,7 +38,7 @@ var verdictNames = [...]string{"accepted", "ignored", "host clock stepped", "dev
 func (v Verdict) String() string { return verdictNames[v] }
 
 const (
-	// history is how many past intervals the drift is taken from.
+	// history is the number of past intervals from which the drift is taken.
 	history = 16
 	// ulp bounds the relative error of the few floating-point operations that
 	// a result is made of.
@@ -102,7 +102,7 @@ func start(c Config) Calibrator {
 	}
 }
 
-// ps is so many picoseconds, in whole ones.
+// ps drops the fraction of a time in picoseconds.
 func ps(n float64) units.Time { return units.Time(detmath.Int64(n)) }
 
 // Add takes a sample. Samples must come in the order in which they were taken.

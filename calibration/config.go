@@ -27,14 +27,14 @@ type Config struct {
 	// much early.
 	HostResolution units.Time
 
-	// MinSamples is how many samples a generation needs to be trusted.
+	// MinSamples is the number of samples a generation needs to be trusted.
 	MinSamples int
-	// Window is how far back the drift is looked for. Past
+	// Window is the length of history in which the drift is looked for. Past
 	// sqrt(2 * bracket width / MaxWander) nothing is gained.
 	Window units.Time
 	// MaxBound is the largest bound of a mapping that is still trusted.
 	MaxBound units.Time
-	// MaxAge is how far from the last sample an instant may be. A step or a
+	// MaxAge is the largest distance of an instant from the last sample. A step or a
 	// reset can go unseen that long.
 	MaxAge units.Time
 	// MinInterval and MaxInterval limit what NextSample advises.

@@ -27,7 +27,7 @@ func (c *Calibrator) ToHost(ticks uint64) (Mapping, bool) {
 	return Mapping{c.host + units.Time(detmath.InRange(x*c.period)), c.base + units.Time(detmath.InRange(c.loss(math.Abs(x)*c.nominal)))}, true
 }
 
-// ToNIC returns what the NIC's counter shows at that host time: it shows that
+// ToNIC returns the NIC's counter at that host time: it shows that
 // value at some instant within bound of it.
 func (c *Calibrator) ToNIC(host units.Time) (ticks uint64, bound units.Time, ok bool) {
 	x := float64(host-c.host)/c.period + 0.5 // host is the middle of a tick
@@ -48,7 +48,7 @@ func (c *Calibrator) loss(elapsed float64) float64 {
 // until the drift is known, and then as the mapping loses precision.
 func (c *Calibrator) NextSample() units.Time { return c.next }
 
-// Reason says whether the mappings can be trusted, and if not, why.
+// Reason reports whether the mappings can be trusted, and if not, why.
 type Reason uint8
 
 // Reasons.
@@ -73,7 +73,7 @@ type Status struct {
 	Generation uint32
 	Samples    int        // of this generation
 	Bound      units.Time // of a mapping of that time; Never without samples
-	// DriftPPM is how much longer the counter's period is than nominal, by the
+	// DriftPPM is the excess of the counter's period over the nominal one, by the
 	// host's clock; the truth is within DriftBoundPPM of it.
 	DriftPPM, DriftBoundPPM float64
 }

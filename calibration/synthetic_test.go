@@ -53,7 +53,7 @@ func newSynthetic(rng des.Stream, bits int, hz float64, start uint64, driftPPM, 
 	return s
 }
 
-// phase is how many ticks the counter has made since time 0, with the fraction.
+// phase is the number of ticks the counter has made since time 0, with the fraction.
 func (s *synthetic) phase(t units.Time) float64 {
 	i := int(t / piece)
 	x := float64(t%piece) / float64(piece)
@@ -61,7 +61,7 @@ func (s *synthetic) phase(t units.Time) float64 {
 	return s.ticked[i] + s.hz*piece.Seconds()*x*(1+turn)
 }
 
-// counter is what a read of the counter gives.
+// counter returns a reading of the counter.
 func (s *synthetic) counter(t units.Time) uint64 {
 	v := s.start + uint64(s.phase(t))
 	for _, r := range s.reset {
@@ -74,10 +74,10 @@ func (s *synthetic) counter(t units.Time) uint64 {
 
 func (s *synthetic) mask() uint64 { return math.MaxUint64 >> (64 - s.bits) }
 
-// hostTime is what the host's clock shows, exactly.
+// hostTime returns the host's clock, exactly.
 func (s *synthetic) hostTime(t units.Time) units.Time { return t + s.offset }
 
-// readHost is what a read of the host's clock gives: whole nanoseconds.
+// readHost returns a reading of the host's clock: whole nanoseconds.
 func (s *synthetic) readHost(t units.Time) units.Time {
 	h := s.hostTime(t)
 	return h - ((h%units.Nanosecond)+units.Nanosecond)%units.Nanosecond

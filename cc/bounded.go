@@ -6,6 +6,6 @@ import "github.com/sluice-rdma/sluice/units"
 // engine that bounds a window instead is not Bounded: its rate depends on the round
 // trip.
 type Bounded interface {
-	// Bounds returns what Control.Rate never leaves.
+	// Bounds returns the least and the greatest Control.Rate.
 	Bounds() (floor, ceiling units.Rate)
 }

@@ -33,11 +33,11 @@ type Driver struct {
 	cnps    uint64 // passed to the engine, or received before it
 
 	pathed  Pathed  // the engine, or nil
-	granted Granted // likewise
+	granted Granted // the engine, or nil
 }
 
 const (
-	// spanUnits is how many units' time a flow's rate is measured over at least, so
+	// spanUnits is the least time over which a flow's rate is measured, in units' times, so
 	// that one more or less is not the 20 percent in question.
 	spanUnits = 8
 	// longestGap keeps sums of spans far from overflow.
@@ -64,7 +64,7 @@ func (d *Driver) Engine() Engine { return d.engine }
 // Control returns the current Control.
 func (d *Driver) Control() Control { return d.control }
 
-// Gap is how long a full unit takes at the current rate, an hour at most.
+// Gap returns the time that a full unit takes at the current rate, an hour at most.
 func (d *Driver) Gap() units.Time { return d.gap }
 
 // Sent takes note that n bytes leave now for the first time.
@@ -104,8 +104,9 @@ func (d *Driver) MayAsk() bool { return d.control.Window > 0 }
 // that fills its window is not limited by the application, however slow it is.
 func (d *Driver) Shut() { d.shut = true }
 
-// Complete fills in what of an acknowledgement every sender reckons alike,
-// a.AppLimited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+// Complete fills in the fields of an acknowledgement that every sender computes alike,
+// a.AppLimited and a.Scale, from a.Now and a.Bytes. out is the bytes outstanding after
+// it.
 func (d *Driver) Complete(a *Ack, out units.Bytes) {
 	a.AppLimited = d.app.limited && d.slack(a.Now, out+a.Bytes)
 	a.Scale = d.scaler.Scale(a.Now, d.baseRTT)
@@ -143,7 +144,7 @@ func (d *Driver) OnGrant(now units.Time, sent units.Bytes, g Grant) Control {
 	return d.granted.OnGrant(now, sent, g)
 }
 
-// Change is what a new Control changes.
+// Change is a set of differences between two Controls.
 type Change uint8
 
 // Changes.

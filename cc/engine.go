@@ -28,7 +28,7 @@ type Engine interface {
 	Control() Control
 }
 
-// Control is what a sender may do.
+// Control is an engine's decision: the sender's permission to send.
 type Control struct {
 	// Rate bounds the sending rate, in payload bits per second. It is never
 	// zero. A rate at or above the line rate means no pacing.
@@ -47,7 +47,7 @@ type Control struct {
 // Unlimited is the Window of an engine that has none.
 const Unlimited units.Bytes = math.MaxInt64
 
-// Ack is what one acknowledgement reports about the path. Fields that a driver
+// Ack is one acknowledgement's report about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
 // driver's.
 type Ack struct {
@@ -102,8 +102,8 @@ type Ack struct {
 	Scale float64
 }
 
-// Env is what an engine must know about where it runs. All fields are set, except
-// those that say what zero means.
+// Env describes the engine's surroundings. All fields are set, except where a field says
+// what zero means.
 type Env struct {
 	LineRate units.Rate  // of the sender's port
 	BaseRTT  units.Time  // round trip of one packet over the longest path with empty queues

@@ -7,20 +7,20 @@ import "github.com/sluice-rdma/sluice/units"
 type Granted interface {
 	Engine
 	// OnGrant handles a grant. Grants may arrive late, out of order, or not at all.
-	// sent is Ack.Sent at that moment, for engines that treat granted bytes
-	// differently from those that need no grant.
+	// sent is Ack.Sent at that moment, for engines that treat granted and ungranted
+	// bytes differently.
 	OnGrant(now units.Time, sent units.Bytes, g Grant) Control
 }
 
-// Grant is what a receiver lets one flow send.
+// Grant is a receiver's permission for one flow to send.
 type Grant struct {
 	// Limit counts payload bytes from the flow's first: those below it may be sent.
 	Limit units.Bytes
-	// Class is that of Control for what the grant lets go.
+	// Class is the granted bytes' Control.Class.
 	Class uint8
 }
 
-// Data is what one data packet tells its receiver.
+// Data is one data packet's report to its receiver.
 type Data struct {
 	Now units.Time // when it arrived
 	// Flow names the flow among those to this host: small numbers, used again
@@ -45,7 +45,7 @@ type Receiver interface {
 	OnEnd(now units.Time, flow uint32)
 	// OnData takes one data packet, once for each that is placed.
 	OnData(d *Data)
-	// Deadline is when to call OnTimer, or units.Never.
+	// Deadline returns when to call OnTimer, or units.Never.
 	Deadline() units.Time
 	OnTimer(now units.Time)
 	// Next returns a grant to send, or false if there is none. The driver calls it

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// FieldError is what an engine's Validate and a Scheme's New return of a field of its
+// FieldError is the error of an engine's Validate and a Scheme's New for a field of its
 // configuration: Key is its name in scenarios, Of the engine's.
 type FieldError = field.Error
 
@@ -31,7 +31,7 @@ type Scheme struct {
 	// CNP asks that a receiver answers marked packets with congestion
 	// notification packets (IBA annex A17), for Engine.OnCNP. It implies ECN.
 	CNP bool
-	// Classes is how many priorities of the fabric the engine's packets use, by
+	// Classes is the number of the fabric's priorities that the engine's packets use, by
 	// Control.Class and Grant.Class from 1 up, 0 if the flow's own alone.
 	Classes int
 
@@ -51,7 +51,7 @@ type Scheme struct {
 	NewReceiver func(config any, env Env) (Receiver, error)
 }
 
-// Signals is what acknowledgements carry besides round trips.
+// Signals names the signals that acknowledgements carry besides round trips.
 type Signals struct {
 	Path, MaxDelay bool // Ack.Path, Ack.HasMaxDelay
 	ECN, EIN       bool

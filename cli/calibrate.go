@@ -74,7 +74,7 @@ type (
 		State         string   `json:"state"`
 		Generation    uint32   `json:"generation"`
 	}
-	// ptpLine is how the PTP clock of a device compares with its counter.
+	// ptpLine compares the PTP clock of a device with its counter.
 	ptpLine struct {
 		Name          string   `json:"name"`
 		Method        string   `json:"method"`
@@ -87,7 +87,7 @@ type (
 	}
 )
 
-// calibrateFlags is what sluice calibrate is told.
+// calibrateFlags holds the flags of sluice calibrate.
 type calibrateFlags struct {
 	dev, netdev, source         string
 	duration, interval, maximum string

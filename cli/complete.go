@@ -290,7 +290,7 @@ func enginesAt(s *scenario.Scenario, path string) []cc.Scheme {
 	return cc.Schemes()
 }
 
-// nextSteps is how a --set goes on with a key.
+// nextSteps returns the continuations of a --set with a key.
 func nextSteps(s *scenario.Scenario, above string, k *scenario.Key) []string {
 	at := above + k.Name
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// completions are what the shell is told to offer for a command line, without
-// descriptions, and what it is to do with them.
+// completions returns the shell's offers for a command line, without descriptions, and
+// the shell's directive.
 func completions(t *testing.T, words ...string) (offered []string, directive string) {
 	t.Helper()
 	var out, diagnostics bytes.Buffer
@@ -57,7 +57,7 @@ func TestCompletion(t *testing.T) {
 		{"run no/where/", "", space},
 		{"show quickst", "quickstart", space},
 		{"show quickstart ", "", space},
-		// Engines; those that can pace on a device.
+		// Engines: the ones that can pace on a device.
 		{"perf write_bw --cc ti", "timely", space},
 		{"perf write_bw --cc idea", "", space},
 		{"doctor --cc=swi", "swift", space},

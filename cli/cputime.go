@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// cpuTime is what the process has taken of all cores, user and system, or 0 if that
-// can't be told.
+// cpuTime returns the process's time on all cores, user and system, or 0 if it is not
+// known.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// deviceInfo is what sluice devices says of a device.
+// deviceInfo is a device's row of sluice devices.
 type deviceInfo struct {
 	Name string `json:"name"`
 	// Error says why it can't be opened; the rest is empty then.
@@ -39,7 +39,7 @@ type deviceInfo struct {
 	Atomics         bool    `json:"atomics"`
 	CoreClockHz     float64 `json:"hca_core_clock_hz"`
 	ClockBits       int     `json:"clock_bits"`
-	// What only some devices have, of those that package verbs names.
+	// Abilities that only some devices have, among the ones that package verbs names.
 	Abilities []string   `json:"abilities"`
 	Ports     []portInfo `json:"ports"`
 }
@@ -52,7 +52,7 @@ type portInfo struct {
 	RateGbps  float64  `json:"rate_gbps"`
 	Link      string   `json:"link_layer"`
 	Netdev    string   `json:"netdev,omitempty"`
-	GIDs      []string `json:"gids"` // by index, "" for those that can't be used
+	GIDs      []string `json:"gids"` // by index, "" for GIDs that can't be used
 }
 
 func newDevices() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
-// doctorDocument is what sluice doctor writes as JSON.
+// doctorDocument is sluice doctor's output as JSON.
 type doctorDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`

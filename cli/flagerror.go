@@ -65,7 +65,7 @@ func flagFault(c *cobra.Command, err error) error {
 	return err
 }
 
-// expected says what a flag of a type takes, in place of the value that it was given.
+// expected returns what a flag of a type takes, in place of the given value.
 func expected(kind, given string, err error) string {
 	switch kind {
 	case "uint8":

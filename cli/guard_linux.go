@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/rundir"
 )
 
-// guardCommand is what this program runs itself by to outlive itself.
+// guardCommand is the command by which this program runs itself to outlive itself.
 const guardCommand = "guard"
 
 // guardName is the guard's name among processes, so that who kills sluice by name does not kill it, too.

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// incastNetwork is what five programs and five flows send to h5 over.
+// incastNetwork joins five programs and five flows that send to h5.
 const incastNetwork = `
 duration: 10s
 topology: {kind: star, hosts: 6}

@@ -25,7 +25,7 @@ func (i interruption) status() int {
 	return exitFailed
 }
 
-// noteAfter is how long an interrupted command may take to end before it says so.
+// noteAfter is the time that an interrupted command may take to end before it says so.
 const noteAfter = 2 * time.Second
 
 // endings returns the signals that ask the program to end. SIGHUP is none where it was

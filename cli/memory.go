@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// memoryLimit is what --memory says that a run may take, 0 for no limit. Where it is
-// empty it is what the machine has available, swap included, or, if that is less, the
-// limit of the cgroup; where that can't be told there is none.
+// memoryLimit returns the limit that --memory sets on a run, 0 for no limit. An empty
+// text stands for the machine's available memory, swap included, or, if that is less, the
+// limit of the cgroup; where neither is known there is no limit.
 func memoryLimit(text string) (units.Bytes, error) {
 	switch text {
 	case "":

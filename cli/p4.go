@@ -49,7 +49,7 @@ p4/poseidon_mpd.p4, p4/int.p4, p4/ein.p4, and the same with _tna.p4.`,
 	return cmd
 }
 
-// p4Flags are those that say how a program is read.
+// p4Flags adds the flags for reading a program.
 func p4Flags(cmd *cobra.Command, o *p4.Options) {
 	cmd.Flags().StringArrayVarP(&o.Include, "include", "I", nil, "look for included files in `DIR`, too; may be repeated")
 	cmd.Flags().StringArrayVarP(&o.Define, "define", "D", nil, "define the macro `NAME[=VALUE]`; may be repeated")
@@ -105,7 +105,7 @@ program without warnings may still not fit: only the compiler can say that.`,
 	return cmd
 }
 
-// p4TestDocument is what sluice p4 test --json prints.
+// p4TestDocument is the output of sluice p4 test --json.
 type p4TestDocument struct {
 	Version     int               `json:"version"`
 	Environment stats.Environment `json:"environment"`
@@ -248,7 +248,7 @@ func writeP4Test(w io.Writer, doc *p4TestDocument, asJSON bool) error {
 	return err
 }
 
-// p4RunDocument is what sluice p4 run --json prints.
+// p4RunDocument is the output of sluice p4 run --json.
 type p4RunDocument struct {
 	Version        int               `json:"version"`
 	Environment    stats.Environment `json:"environment"`

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// pcapDocument is what sluice pcap --json prints.
+// pcapDocument is the output of sluice pcap --json.
 type pcapDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`

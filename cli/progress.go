@@ -18,8 +18,8 @@ type progressLine struct {
 	width int
 }
 
-// progressAfter is how long a run stays silent, progressEvery how often the line
-// changes.
+// progressAfter is the time for which a run stays silent, progressEvery the period at
+// which the line changes.
 const (
 	progressAfter = 2 * time.Second
 	progressEvery = 200 * time.Millisecond

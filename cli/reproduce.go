@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
-// reproduceFlags is what sluice reproduce is told.
+// reproduceFlags holds the flags of sluice reproduce.
 type reproduceFlags struct {
 	all, list, plan, strict, quiet bool
 	json, html, markdown           string

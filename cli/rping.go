@@ -20,8 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
-// rpingFlags is what sluice rping is told, as far as perf.PingConfig does not
-// have it.
+// rpingFlags holds the flags of sluice rping that perf.PingConfig does not have.
 type rpingFlags struct {
 	ends           endFlags
 	pacing         pacingFlags

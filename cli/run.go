@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// runFlags is what sluice run is told.
+// runFlags holds the flags of sluice run.
 type runFlags struct {
 	sets      []string
 	seed      uint64
@@ -99,7 +99,7 @@ of that name stays.`,
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	flags.StringVar(&f.pcap, "pcap", "", "write the packets of staged NICs, as they go on the wire, to `FILE` (pcapng)")
 	f.trace.add(cmd)
-	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default the available memory)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "cores for systems that run beside each other, and for divided networks")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print how fast the run was, and which networks were not divided among workers")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
@@ -282,7 +282,7 @@ func warn(w io.Writer, scenarios ...*scenario.Scenario) {
 			_, _ = fmt.Fprintln(w, "warning: "+line) // the run does not depend on it
 		}
 		for _, line := range s.Notes() {
-			_, _ = fmt.Fprintln(w, "note: "+line) // likewise
+			_, _ = fmt.Fprintln(w, "note: "+line) // the run does not depend on it
 		}
 	}
 }

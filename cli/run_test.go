@@ -116,7 +116,7 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
-// wholeRows checks that a CSV file has rows, each of so many columns.
+// wholeRows checks that a CSV file has rows, each of that number of columns.
 func wholeRows(t *testing.T, file string, columns int) {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A scrapeLog is where promhttp says what went wrong with a scrape. Where a client leaves before
-// it has all, that is a message for each metric that is left: of messages that begin
-// alike there is one each interval, with the number of those that were left out.
+// A scrapeLog takes promhttp's messages about a failed scrape. When a client leaves early, there
+// is a message for each remaining metric: of messages that begin alike it writes one each
+// interval, with the number of omitted ones.
 type scrapeLog struct {
 	log *slog.Logger
 	now func() time.Time
@@ -24,7 +24,7 @@ type repeated struct {
 	left int // left out since then
 }
 
-// scrapeLogInterval is for how long what was said is not said again.
+// scrapeLogInterval is the time for which a message is not repeated.
 const scrapeLogInterval = time.Minute
 
 func newScrapeLog(log *slog.Logger) *scrapeLog {

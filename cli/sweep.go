@@ -208,7 +208,7 @@ way are lost, and several processes may run the same ones.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.index, "index", "auto", "run `TASKS` of the array: auto, K or A-B")
 	flags.IntVar(&f.jobs, "jobs", 0, "cells at a time (default: one a core)")
-	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory; none refuses nothing (default what is available)")
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory; none refuses nothing (default the available memory)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither counts nor progress")
 	return cmd
 }

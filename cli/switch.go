@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4"
 )
 
-// switchFlags is what sluice switch is told.
+// switchFlags holds the flags of sluice switch.
 type switchFlags struct {
 	ports     []string
 	program   string

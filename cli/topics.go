@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// newScenarioTopic is what sluice help scenario prints: no command, but a page.
+// newScenarioTopic returns the page of sluice help scenario: no command.
 func newScenarioTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scenario",

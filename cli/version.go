@@ -37,7 +37,7 @@ the program; go build does not with -buildvcs=false, or where there is no git.`,
 	return cmd
 }
 
-// versionText is what sluice version prints: the identity on the first line.
+// versionText returns the output of sluice version: the identity on the first line.
 func versionText(id version.Identity) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sluice %v\n", id)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// virtualFlags is what sluice virtual is told.
+// virtualFlags holds the flags of sluice virtual.
 type virtualFlags struct {
 	nic      string
 	link     string
@@ -137,7 +137,7 @@ func (f *virtualFlags) options() (string, error) {
 	return strings.Join(options, "&"), nil
 }
 
-// programError is how a program ended that did not end well: it has said why itself.
+// programError is the status of a program that failed: the program has said why itself.
 type programError struct{ status int }
 
 func (p programError) Error() string { return fmt.Sprintf("exit status %d", p.status) }

@@ -60,10 +60,10 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespac
 	return err
 }
 
-// namespaceCommand is what sluice virtual --namespace runs in the namespace.
+// namespaceCommand is the command that sluice virtual --namespace runs in the namespace.
 const namespaceCommand = "in-namespace"
 
-// hiddenCommands are what this program runs itself by.
+// hiddenCommands returns the commands by which this program runs itself.
 func hiddenCommands() []*cobra.Command {
 	return []*cobra.Command{newGuard(), {
 		Use:                namespaceCommand,

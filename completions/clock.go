@@ -28,7 +28,7 @@ func (c *Clock) Add(before units.Time, ticks uint64, after units.Time) {
 	c.cal.Add(calibration.Sample{HostBefore: before, NIC: ticks, HostAfter: after})
 }
 
-// Due is when the counter should be read next.
+// Due returns when the counter should be read next.
 func (c *Clock) Due() units.Time {
 	if c == nil {
 		return units.Never
@@ -50,7 +50,7 @@ func (c *Clock) HostTime(timestamp uint64, polled units.Time) (units.Time, bool)
 	return min(m.Host, polled), true
 }
 
-// Mapping returns what HostTime is computed from: when, by the host's clock, the
+// Mapping returns the base of HostTime: when, by the host's clock, the
 // counter showed that timestamp, and how far off that can be. It returns false if
 // the calibration can't be trusted for the timestamp.
 func (c *Clock) Mapping(timestamp uint64) (calibration.Mapping, bool) {

@@ -15,7 +15,7 @@ type Queue struct {
 	head, tail uint32 // free-running
 }
 
-// warm is how many entries of a long ring are in use, if it is empty now and then: few
+// warm is the number of entries of a long ring in use, if it is empty now and then: few
 // enough to stay in the cache.
 const warm = 64
 
@@ -105,5 +105,5 @@ func (q *Queue) Drop(t *Table) {
 	q.tail = to
 }
 
-// Len is how many completions are waiting.
+// Len returns the number of waiting completions.
 func (q *Queue) Len() int { return int(q.tail - q.head) }

@@ -19,10 +19,10 @@ type Sample struct {
 	Clamped bool
 }
 
-// Measure returns the sample of a segment that completed at completedAt on a NIC
-// that serialises at the given rate. That is the line rate or, where the NIC paces
-// its packets, the pacing rate, which section 5 treats as "a lower transmission
-// line rate". For a Read the bytes are those that came back.
+// Measure returns the sample of a segment that completed at completedAt on a NIC that
+// serialises at the given rate. That is the line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 treats as "a lower transmission line rate".
+// For a Read the bytes of the response count.
 func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
 	return MeasureSerialized(s, completedAt, rate.Serialize(s.Bytes))
 }

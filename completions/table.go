@@ -15,7 +15,7 @@ type Message struct {
 	Signaled bool // it completes also when it succeeds
 }
 
-// Segment is what a Table knows of a segment that completed.
+// Segment is a Table's knowledge of a segment that completed.
 type Segment struct {
 	Bytes    units.Bytes
 	PostedAt units.Time
@@ -124,7 +124,7 @@ func ceilPow2(n int) int {
 	return p
 }
 
-// Slots is how many values Add returns: slots are from 0 to Slots-1.
+// Slots is the number of values Add returns: slots are from 0 to Slots-1.
 func (t *Table) Slots() int { return len(t.messages) }
 
 // Add takes a request and returns its slot, which is the request's until Next
@@ -158,10 +158,10 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 // There has to be one.
 func (t *Table) After(slot int) int { return int(t.messages[slot].next) }
 
-// taken is how many places are not free.
+// taken returns the number of places that are not free.
 func (t *Table) taken() uint32 { return t.unfinished + uint32(t.finished) - t.freed }
 
-// Room is how many messages Add would take.
+// Room returns the number of messages that Add would take.
 func (t *Table) Room() int { return int(t.max - t.taken()) }
 
 // Post records that n bytes of the message in slot go to the provider at the given
@@ -344,16 +344,16 @@ func (t *Table) Reset() {
 	t.sent = t.acked
 }
 
-// Unfinished is how many messages Next has yet to take.
+// Unfinished returns the number of messages that Next has yet to take.
 func (t *Table) Unfinished() int { return int(t.unfinished) }
 
-// InFlight is how many segments are with the provider.
+// InFlight returns the number of segments at the provider.
 func (t *Table) InFlight() int { return int(t.segTail - t.segHead) }
 
 // Outstanding is the payload bytes of the segments with the provider.
 func (t *Table) Outstanding() units.Bytes { return t.outstanding }
 
-// Reads is how many reads and atomics are with the provider.
+// Reads returns the number of reads and atomics at the provider.
 func (t *Table) Reads() int { return int(t.reads) }
 
 // Finished counts the messages that Next took, and those of them that failed.

@@ -272,7 +272,7 @@ func TestTableAgainstAModel(t *testing.T) {
 	})
 }
 
-// place is what polling a completion frees: n places, up to last.
+// place is the room that polling a completion frees: n places, up to last.
 type place struct {
 	n    int
 	last uint32

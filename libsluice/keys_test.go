@@ -92,7 +92,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// rangeOf is what a setting takes, as members of struct sl_key. Ends that a range leaves out are
+// rangeOf returns a setting's range as members of struct sl_key. An exclusive end is replaced by
 // the next number within.
 func rangeOf(s *field.Setting, all []field.Setting) string {
 	r := s.Range

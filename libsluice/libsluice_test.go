@@ -21,7 +21,7 @@ import (
 
 var overhead = flag.Bool("overhead", false, "measure what the library adds to raw calls (make bench-c)")
 
-// built is what all tests share: the libraries, the fake libibverbs, and the
+// built holds what all tests share: the libraries, the fake libibverbs, and the
 // programs of testdata as unmodified ones and with sluice.h.
 var built struct {
 	once      sync.Once
@@ -369,7 +369,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestManPages compares the functions of sluice.h with those that the page names.
+// TestManPages compares the functions of sluice.h with the man page's.
 func TestManPages(t *testing.T) {
 	header, err := os.ReadFile("include/sluice.h")
 	if err != nil {

@@ -141,7 +141,8 @@ func runDir(t *testing.T) string {
 	return dir
 }
 
-// gather is what `sluice exporter` reads of the directory, by name and labels.
+// gather returns the metrics that `sluice exporter` reads from the directory, by name and
+// labels.
 func gather(t *testing.T, dir string) (values map[string]float64, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	all, err := metrics.NewProcesses(dir, slog.New(slog.DiscardHandler)).Gather()
@@ -622,8 +623,8 @@ func TestSetUserIDPublishesNothing(t *testing.T) {
 	}
 }
 
-// TestMetricsAreGos compares names, types and help texts with those of package metrics, the
-// buckets with its, and the variables of each engine with those that it has in Go.
+// TestMetricsAreGos compares names, types, help texts and buckets with package metrics',
+// and each engine's variables with Go's.
 func TestMetricsAreGos(t *testing.T) {
 	source, err := os.ReadFile("../metrics/shim.go")
 	if err != nil {

@@ -56,7 +56,7 @@ func settings(t *testing.T) string {
 	return filepath.Join(reader.dir, "settings")
 }
 
-// byGo is what Go makes of an engine's configuration.
+// byGo returns Go's reading of an engine's configuration.
 func byGo(s *cc.Scheme, text string) string {
 	c := s.DefaultConfig()
 	if err := yaml.UnmarshalWithOptions([]byte(text), c, yaml.Strict()); err != nil {

@@ -14,7 +14,7 @@ type AsyncEvent struct {
 	CQ   uint32
 }
 
-// async is those that were not yet taken. Its exported methods are the NIC's.
+// async holds the events that were not yet taken. Its exported methods are the NIC's.
 type async struct {
 	queue   []AsyncEvent
 	handler func(now units.Time)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// atomicWaits is what atomic operations have waited for, summed over them.
+// atomicWaits sums the waits of atomic operations, by reason.
 type atomicWaits struct {
 	Unit units.Time // for one of those at a time to end
 	Lock units.Time // for one under the same lock, in addition

@@ -84,7 +84,8 @@ func TestReadsThatWaitToBeSent(t *testing.T) {
 	}
 }
 
-// An element is in use until what its answer brought has left: with a slow link to the host those that wait for it displace others.
+// An element is in use until what its answer brought has left: with a slow link to the host, waiting elements
+// displace others.
 func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
 	const stop = 200 * units.Microsecond
 	misses := func(rate units.Rate) uint64 {

@@ -90,8 +90,8 @@ func (cs *completions) sent(sent, visible, done units.Time) units.Time {
 	return visible
 }
 
-// write writes an element of the queue, so many behind those that have been
-// written, and returns when the host can see it. It takes its place on the link at a time, and is made at done.
+// write writes an element of the queue, ahead places beyond the next one, and returns when the host can see it.
+// The link takes it at at; the element is complete at done.
 func (cs *completions) write(at, done units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))
 	sent, visible := cs.Link.Write(at, c.addr+uint64(place)*uint64(cs.Config.CQEBytes), cs.Config.CQEBytes, pcie.ForCQE)

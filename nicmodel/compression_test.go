@@ -90,7 +90,7 @@ func TestCompressionConfig(t *testing.T) {
 	}
 }
 
-// traffic is what a host posts, and when.
+// traffic is a host's posts and their times.
 type traffic struct {
 	at        units.Time
 	batch     int

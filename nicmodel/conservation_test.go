@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// pairLoad is what one queue pair does: it keeps window requests of an operation
+// pairLoad is one queue pair's work: it keeps window requests of an operation
 // outstanding until a workload stops.
 type pairLoad struct {
 	from, to int
@@ -31,7 +31,7 @@ type pairLoad struct {
 	batch    int    // requests a doorbell
 	pieces   uint32 // the first has so much of the size, 1 for all of it
 	rate     units.Rate
-	spread   uint64     // atomics: so many words
+	spread   uint64     // atomics: the number of words
 	wait     units.Time // of each request, if the NIC schedules by time
 	priority uint8
 	function int
@@ -154,7 +154,7 @@ func (b *bed) drive(p pairLoad, until units.Time) {
 	}
 }
 
-// watched is what OnWork and OnLevel told of a NIC.
+// watched counts a NIC's reports to OnWork and OnLevel.
 type watched struct {
 	worked  [][stage.NumStalls]int64 // by stage and reason, cycles
 	ahead   [][]ahead                // by stage, work that ends later than its last account

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// resourceBytes is what a queue pair keeps of each Read or atomic that it answers (mlx4's
+// resourceBytes is a queue pair's memory for each Read or atomic that it answers (mlx4's
 // RDMARC entries), as many as it may have outstanding.
 const resourceBytes = 32
 
@@ -24,7 +24,7 @@ func (c *contexts) addr(q *qp) uint64 {
 	return icm.ContextTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(icm.LinesOf(c.Config.State.Context))*pcie.CacheLine
 }
 
-// resources is where what a queue pair keeps for its answers lies, and how much that is.
+// resources returns the address and the size of a queue pair's memory for its answers.
 func (c *contexts) resources(q *qp) (at uint64, bytes int) {
 	bytes = icm.LinesOf(c.Config.MaxRdAtomic*resourceBytes) * pcie.CacheLine
 	return icm.ResourceTable + c.Tables + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes

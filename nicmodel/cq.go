@@ -78,7 +78,7 @@ const (
 	armedAny
 )
 
-// notifier is what a completion queue has for its events.
+// notifier is a completion queue's state of events.
 type notifier struct {
 	handler   func(now units.Time)
 	armed     arming
@@ -92,7 +92,7 @@ type notifier struct {
 }
 
 // moderation holds the event of an armed completion queue back (ibv_modify_cq,
-// IBV_CQ_ATTR_MODERATE) until so many completions are there, or some time has passed
+// IBV_CQ_ATTR_MODERATE) until a number of completions are there, or some time has passed
 // since the first of them. Completions can be polled meanwhile. What counts is what the
 // arming asks for: with solicited events, the first of these begins the wait.
 type moderation struct {
@@ -104,8 +104,8 @@ type moderation struct {
 
 const mostCQE = 1 << 22
 
-// CreateCQ returns the number of a new completion queue of at least so many
-// entries.
+// CreateCQ returns the number of a new completion queue with room for at least entries
+// elements.
 func (cs *queues) CreateCQ(entries int) (uint32, error) {
 	if entries < 1 || entries > mostCQE {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, mostCQE)
@@ -120,8 +120,8 @@ func (cs *queues) CreateCQ(entries int) (uint32, error) {
 	return uint32(len(cs.all) - 1), nil
 }
 
-// ResizeCQ has a completion queue hold so many entries; those that wait stay. It fails if
-// they are more.
+// ResizeCQ gives a completion queue room for entries elements; waiting ones stay. It
+// fails if they are more.
 func (cs *queues) ResizeCQ(num uint32, entries int) error {
 	c := cs.all[num]
 	if entries < 1 || entries > mostCQE {

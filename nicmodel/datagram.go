@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// address is where a datagram goes, and the Q_Key that it carries.
+// address is a datagram's destination, and its Q_Key.
 type address struct {
 	peer Peer
 	qkey uint32
@@ -32,7 +32,7 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	}
 }
 
-// Datagram is what a NIC knows of a datagram that it has received.
+// Datagram is a NIC's knowledge of a received datagram.
 type Datagram struct {
 	Src   int32         // the host that sent it
 	Frame *fabric.Frame // as it arrived; read-only, and valid during the call

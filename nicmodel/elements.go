@@ -54,13 +54,14 @@ func (q *qp) wqeBytes(w *sendWQE) int {
 	return bytes
 }
 
-// wqeAddr is where the element with that running count lies. Elements of several
+// wqeAddr returns the address of the element with that running count. Elements of several
 // strides are spread as if each had one: only their pages matter.
 func (q *qp) wqeAddr(count uint32) uint64 {
 	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*pcie.CacheLine
 }
 
-// elementAt is where the element with that running count lies among those on the chip.
+// elementAt returns the place of the element with that running count among those on the
+// chip.
 func (q *qp) elementAt(count uint32) uint64 {
 	return q.elements + uint64(count&uint32(len(q.sq)-1))<<elementBits
 }
@@ -187,7 +188,7 @@ func (e *elements) forget(now units.Time, q *qp) {
 	q.progress = progress{}
 }
 
-// fetch reads the elements whose doorbells have arrived, as far ahead of those that were
+// fetch reads the elements whose doorbells have arrived, as far ahead of the elements that were
 // started as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.
 func (e *elements) fetch(now, t, context units.Time, q *qp) {
@@ -231,7 +232,7 @@ func (e *elements) next(q *qp) int {
 	return part
 }
 
-// ahead is how many elements of a queue may be on the chip before they are started; 0 is no limit. If not all
+// ahead is the largest number of a queue's elements on the chip that are not started; 0 is no limit. If not all
 // fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
 func (e *elements) ahead() int {
 	if !e.state.Full() || e.Config.WQEPrefetch == 0 {
@@ -296,7 +297,7 @@ func awaitsAnswer(op ib.WROpcode) bool { return op == ib.WRRDMARead || op.IsAtom
 // count counts for NIC.Stats.
 func (e *elements) count(s *Stats) { s.Requests = e.handed }
 
-// waitBytes is what the element that waits takes in the queue.
+// waitBytes is a waiting element's size in the queue.
 const waitBytes = pcie.CacheLine
 
 // sendTimes draws how late waits end.
@@ -367,7 +368,7 @@ func (e *elements) decode(t, context units.Time, q *qp) {
 	e.Schedule(done, chip.EvElements, chip.Elements{QPN: q.num, Count: 1, Resets: q.resets}.Pack())
 }
 
-// ready takes the elements out of those that wait which the transport may have, and returns how many they are. The next one
+// ready hands the transport the waiting elements that it may have, and returns their number. The next one
 // is looked at when its time has come.
 func (e *elements) ready(now units.Time, q *qp) int {
 	count, next := e.due(now, q)

@@ -74,7 +74,7 @@ func TestLinesOfAWQE(t *testing.T) {
 }
 
 // Elements are read up to as far ahead of the packets as the NIC prefetches, however many a
-// doorbell is for, and all in the end; a failure flushes those that were not read, too.
+// doorbell is for, and all in the end; a failure also flushes elements that were not read.
 func TestPrefetchOfElements(t *testing.T) {
 	const posted = 64
 	for _, ahead := range []int{0, 1, 3, 16, 1000} {

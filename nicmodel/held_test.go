@@ -36,7 +36,7 @@ func TestSteered(t *testing.T) {
 	}
 }
 
-// A cut is what takes a rate below what it was and below the line, or a window.
+// A cut is a fall of a rate to below the line, or of a window.
 func TestCutsOfAnEngine(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	p := &pacer{control: cc.Control{Rate: 200 * units.Gbps, Window: units.MiB}}

@@ -78,7 +78,7 @@ func idlePair(c *config.Config, e *des.Engine, payload int, mtu units.Bytes, lin
 	return x, y, y.connect(&x, mtu)
 }
 
-// create makes the end's queue pair and its region of so many bytes.
+// create makes the end's queue pair and its region of length bytes.
 func (x *idleEnd) create(length int) error {
 	cq, err := x.nic.CreateCQ(1)
 	if err != nil {

@@ -34,8 +34,7 @@ type limit struct {
 	wake         units.Time // of the EvLimit that it waits for, or 0
 }
 
-// catchUp is how much of the time that a burst waits for more than its tick is made up
-// for.
+// catchUp bounds the time that is made up when a burst waits longer than its tick.
 const catchUp = units.Microsecond
 
 // ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
@@ -76,8 +75,8 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l config.RateLimit) error {
 	return nil
 }
 
-// take returns the entry for a limit: one that has it, or a free one of at most so many
-// (0 for any number). The entry that it replaces is free if it has one user.
+// take returns the entry for a limit: one that has it, or a free one, of most entries at
+// the most (0 for any number). The entry that it replaces is free if it has one user.
 func (t *rateTable) take(l config.RateLimit, most, old int) (entry int, ok bool) {
 	free := 0
 	for i := range t.entries {

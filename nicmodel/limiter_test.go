@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// departed is when packets of a queue pair were chosen, and how long they were.
+// departed records when packets of a queue pair were chosen, and their lengths.
 type departed struct {
 	at    []units.Time
 	bytes []units.Bytes
@@ -165,7 +165,7 @@ func TestRateRises(t *testing.T) {
 	b.e.RunUntil(20 * units.Second)
 }
 
-// The table holds so many different limits.
+// The table holds a fixed number of different limits.
 func TestRateTable(t *testing.T) {
 	cfg := preset(t, "cx6dx")
 	cfg.Limiter.Rates = 2

@@ -53,7 +53,7 @@ type txRoom struct {
 	used, size, longest int // bytes
 }
 
-// classRooms is how many classes may have rooms of their own.
+// classRooms is the largest number of classes with rooms of their own.
 const classRooms = fabric.MaxPriorities
 
 // open makes the rooms, and the shares of the classes if there are any.
@@ -240,7 +240,7 @@ func (m *mac) takesNotification(q *qp) bool {
 	return most == 0 || m.controls[q.cong.AckPriority] < most
 }
 
-// departure is when a send request's packets left, by the counter of completion
+// departure holds the times at which a send request's packets left, by the counter of completion
 // timestamps.
 type departure struct {
 	first, last uint64

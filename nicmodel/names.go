@@ -19,13 +19,13 @@ type (
 	Clock = stage.Clock
 	// Counter is the free-running counter from which a NIC stamps completions.
 	Counter = stage.Counter
-	// Account is where the cycles of a stage went up to some instant.
+	// Account breaks down the cycles of a stage up to some instant.
 	Account = stage.Account
 	// Stall says why a stage did not begin work that waited in front of it.
 	Stall = stage.Stall
 	// Wait is the time that pieces of work have waited without stalling a stage.
 	Wait = stage.Wait
-	// QueueUse is what a queue of a NIC held up to some instant.
+	// QueueUse is the occupancy of a queue of a NIC up to some instant.
 	QueueUse = stage.QueueUse
 	// CacheUse counts the lookups of a cache of the NIC.
 	CacheUse = stage.CacheUse
@@ -53,9 +53,9 @@ type (
 	IOMMUConfig = pcie.IOMMUConfig
 	// PeerConfig describes another PCIe device whose memory the NIC reads and writes.
 	PeerConfig = pcie.PeerConfig
-	// Host is what a NIC meets in a host of one generation of processors.
+	// Host describes a host of one generation of processors to a NIC.
 	Host = pcie.Host
-	// Purpose is what a PCIe transfer was for.
+	// Purpose is the use of a PCIe transfer.
 	Purpose = pcie.Purpose
 	// TLPType is a kind of transaction layer packet.
 	TLPType = pcie.TLPType
@@ -136,15 +136,15 @@ type (
 	StateConfig = config.State
 	// TranslationConfig is the host's page sizes.
 	TranslationConfig = config.Translation
-	// OffloadConfig is what runs the engines inside the NIC.
+	// OffloadConfig configures the engines inside the NIC.
 	OffloadConfig = config.Offload
-	// TransportConfig is how reliable connections recover from losses.
+	// TransportConfig configures reliable connections' recovery from losses.
 	TransportConfig = config.Transport
 	// LossRecovery is a way to recover from losses.
 	LossRecovery = config.LossRecovery
-	// FixedLatencies is what a NIC adds to packets and completions where nothing waits.
+	// FixedLatencies are a NIC's delays of packets and completions where nothing waits.
 	FixedLatencies = config.FixedLatencies
-	// FieldError is what is wrong with one parameter.
+	// FieldError is the error of one parameter.
 	FieldError = field.Error
 )
 
@@ -168,11 +168,12 @@ func RegisterPreset(name string, c Config) { config.RegisterPreset(name, c) }
 
 // Packets in flight.
 type (
-	// Frames is what the NICs of one network, but not the fabric, know of the packets in flight.
+	// Frames is the knowledge of the NICs of one network, not of the fabric, about the packets
+	// in flight.
 	Frames = frames.Slab
-	// Place is where in a NIC a span of an operation's life was spent.
+	// Place names the part of a NIC in which a span of an operation's life was spent.
 	Place = chip.Place
-	// Span is what a piece of work spent in a place.
+	// Span is the time that an operation spent in a place.
 	Span = chip.Span
 )
 

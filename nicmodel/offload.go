@@ -117,7 +117,7 @@ func (n *NIC) Steer(now units.Time, num uint32) {
 	n.scheduler.choose(now)
 }
 
-// Steered is what engines inside a NIC did until some instant.
+// Steered counts the work of engines inside a NIC up to some instant.
 type Steered struct {
 	Cuts uint64 // how often one lowered its rate or its window
 	// Rate and Window are how long queue pairs were held back by them, Active how long

@@ -80,7 +80,7 @@ func (k *packetiser) nextResponder(now units.Time) int {
 	return -1
 }
 
-// inputs is when what a packet is made of is there.
+// inputs holds the times at which a packet's parts are there.
 type inputs struct {
 	chosen  units.Time // the packet was
 	context units.Time

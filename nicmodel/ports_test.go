@@ -43,7 +43,8 @@ func newBedOfPorts(t testing.TB, hosts int, cfg config.Config) *bed {
 	return b
 }
 
-// delivered is what a host's queue pairs received between two instants, in Gbps.
+// delivered returns the rate at which a host's queue pairs received between two instants,
+// in Gbps.
 func (b *bed) delivered(host int, begin, end units.Time) float64 {
 	sum := func() (all units.Bytes) {
 		for _, q := range b.nics[host].pairs.all {

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// probes is what is seen of a NIC at work. Its exported methods are the NIC's. Each part says what there is of it, as the NIC
+// probes observe a NIC at work. Its exported methods are the NIC's. Each part says what there is of it, as the NIC
 // is made.
 type probes struct {
 	chip      *chip.Chip
 	accounted []stage.Accounted
-	others    map[int]bool // of accounted, those that are another port's
+	others    map[int]bool // indices of accounted that belong to another port
 	gauges    []namedGauge
 	receiving *stage.Gauge // of gauges, the one of packets received
 	waiters   []func(now units.Time) []stage.Wait
@@ -168,13 +168,13 @@ func (p *probes) OpenStalls(now units.Time, f func(stage int, begin, end units.T
 // passes them:
 //
 //   - wqe: requests whose doorbell has been rung and that the transport does not have yet;
-//   - requests: those that it has and that are not over;
+//   - requests: requests that it has and that are not over;
 //   - queue pairs: those with such requests;
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
 //   - receive: packets that have arrived and that the transport has not handled;
 //   - no receive: packets that wait for their receive to be fetched, and those behind them;
-//   - completions: those that the transport has produced and that the host has not polled;
-//   - engine events: those that wait for a processor or are handled, where there are processors.
+//   - completions: produced by the transport and not polled by the host;
+//   - engine events: waiting for a processor or being handled, where there are processors.
 func (p *probes) Queues(now units.Time) []QueueUse {
 	var all []QueueUse
 	for _, g := range p.gauges {
@@ -218,7 +218,7 @@ func (p *probes) RegisterAnswer(now, begin units.Time) units.Time {
 // the NIC.
 func (p *probes) OnSpan(f func(*Span)) { p.chip.Spans.Report = f }
 
-// Receiving is how many packets have arrived that the transport has not handled yet.
+// Receiving is the number of packets that have arrived and that the transport has not handled yet.
 func (p *probes) Receiving() int { return p.receiving.N }
 
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// engineEvent is what a processor handles.
+// engineEvent is a processor's unit of work.
 type engineEvent struct {
 	kind   engineEventKind
 	resets uint8 // of the queue pair

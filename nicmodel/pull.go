@@ -37,7 +37,7 @@ type readSent struct {
 	at  units.Time
 }
 
-// ReadTimes is when the outstanding READs of a queue pair were sent. Make one with
+// ReadTimes holds the send times of a queue pair's outstanding READs. Make one with
 // NewReadTimes.
 type ReadTimes struct {
 	// ring is of a power of two: the READs between the running counts from and to.
@@ -79,7 +79,7 @@ func (p *ReadTimes) Answered(now units.Time, psn units.PSN, line units.Rate, mtu
 	return min(one.at+line.Serialize(units.Bytes(psn.Sub(one.psn))*mtu), now-1), true
 }
 
-// readArrived passes a READ response, f, with its payload of so many bytes to the engine.
+// readArrived passes a READ response, f, with its payload of bytes bytes to the engine.
 func (o *offload) readArrived(now units.Time, q *qp, f *frames.Frame, bytes units.Bytes) {
 	p := q.pull
 	p.acked += bytes

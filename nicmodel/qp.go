@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// QPConfig is what a queue pair is made with.
+// QPConfig configures a queue pair.
 type QPConfig struct {
 	Type                 ib.QPType // RC, UC or UD; zero is RC
 	PD                   uint32
@@ -33,8 +33,8 @@ type Peer struct {
 	Priority uint8
 }
 
-// Congestion is how a queue pair's sending is controlled inside the NIC, and
-// what its packets collect on their way.
+// Congestion configures a queue pair's congestion control inside the NIC, and the
+// telemetry that its packets collect.
 type Congestion struct {
 	// Engine decides rate and window in the NIC, from every acknowledgement.
 	// nil leaves the queue pair unpaced: a plain NIC.
@@ -130,10 +130,10 @@ type qp struct {
 	delivered Delivered
 }
 
-// progress is how far the elements of a send queue have got, in running counts.
+// progress holds the progress of a send queue's elements, in running counts.
 type progress struct {
 	posted      uint32
-	rung        uint32     // whose doorbell was written, of those that are read and not written by BlueFlame
+	rung        uint32     // whose doorbell was written, of elements that are read and not written by BlueFlame
 	doorbelled  uint32     // whose doorbell has arrived
 	fetchIssued uint32     // that are or were read, or arrived with their doorbell
 	fetched     uint32     // that a read has brought
@@ -161,7 +161,7 @@ type pairs struct {
 	all        []*qp
 	free       []uint32
 	late       []*qp // that are closing: their numbers are free
-	live       int   // that exist, with those that are closing
+	live       int   // queue pairs, closing ones included
 	stampSends bool  // see StampSends
 	keep       bool  // the number of one that is removed is free only after recycle
 }
@@ -179,7 +179,7 @@ func (p *pairs) find(num uint32) *qp {
 	return nil
 }
 
-// owner is who the queue pair is to memory.
+// owner returns the queue pair's identity for memory.
 func (q *qp) owner() memory.Owner { return memory.Owner{PD: q.cfg.PD, QPN: q.num} }
 
 // translated has what the queue pair answers wait for the translation of what it received.
@@ -273,7 +273,7 @@ func (q *qp) current() ib.QPState {
 	return q.state
 }
 
-// Delivered is what has arrived for a queue pair and was placed in memory, each
+// Delivered counts the bytes that arrived for a queue pair and were placed in memory, each
 // byte once.
 type Delivered struct {
 	Payload units.Bytes
@@ -287,7 +287,7 @@ func (d *Delivered) add(payload, frame units.Bytes) {
 	d.Packets++
 }
 
-// Delivered returns what has arrived for a queue pair so far.
+// Delivered returns the counts of a queue pair so far.
 func (p *pairs) Delivered(num uint32) Delivered { return p.find(num).delivered }
 
 // Peer returns the far end of a queue pair, from RTR on.

@@ -121,8 +121,8 @@ func (b *receiveBuffer) hold(until units.Time) { b.out = max(b.out, until) }
 // busy returns when the packet in hand leaves, by what is known of it so far.
 func (b *receiveBuffer) busy() units.Time { return max(b.last, b.out) }
 
-// leave says that the packet in hand, of so many bytes, leaves once all that it caused is
-// out, and not before those that went before it.
+// leave has the packet in hand, of bytes bytes, leave once all that it caused is out, and
+// not before its predecessors.
 func (b *receiveBuffer) leave(now units.Time, bytes int) {
 	if len(b.ring) == 0 {
 		return

@@ -128,7 +128,7 @@ func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...config.Confi
 	return newBedOn(t, topology, fc, cfgs...)
 }
 
-// keep keeps k requests of so many bytes outstanding, and counts the bytes of those done.
+// keep keeps k requests of size bytes outstanding, and counts the bytes of those done.
 func (b *bed) keep(x, y end, op ib.WROpcode, size uint32, k int) *units.Bytes {
 	done := new(units.Bytes)
 	lr, _ := x.nic.RegMR(x.pd, nil, 1<<20, ib.AccessLocalWrite)

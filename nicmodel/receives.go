@@ -51,7 +51,7 @@ type postedRecv struct {
 	sgl    []memory.SGE
 }
 
-// recordBytes is what a doorbell record takes: a counter of receives and one of sends.
+// recordBytes is the size of a doorbell record: a counter of receives and one of sends.
 const recordBytes = 8
 
 // recvWQEBytes returns the bytes of a receive in its queue: a pointer of 16 bytes
@@ -165,7 +165,7 @@ func (s *SRQ) PostRecv(id uint64, sgl []memory.SGE) error {
 // them, room at most. nil for a queue whose receives are posted as the host writes them.
 func (s *SRQ) OnRefill(f func(room int)) { s.refill = f }
 
-// look takes note of what the host has written.
+// look calls the host's refill function if there is room.
 func (s *SRQ) look() {
 	if s.refill == nil {
 		return
@@ -185,7 +185,7 @@ func (s *SRQ) free(slot uint32) {
 	s.held--
 }
 
-// forget drops all receives but those that the transport has.
+// forget drops all receives that the transport does not have.
 func (s *SRQ) forget() {
 	s.resets = (s.resets + 1) & 0x7f
 	s.posted, s.known, s.fetchIssued, s.arrived, s.held = 0, 0, 0, 0, 0
@@ -277,7 +277,7 @@ func (r *receives) arrived(now units.Time, e chip.Receives) {
 	r.unpark(now, s, false)
 }
 
-// recordArrived handles the doorbell record. If there is nothing new, those that wait go
+// recordArrived handles the doorbell record. If there is nothing new, waiting packets go
 // on and find no receive.
 func (r *receives) recordArrived(now units.Time, e chip.Receives) {
 	s := r.queues[e.Queue]
@@ -314,7 +314,7 @@ func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frames.Frame)
 	return true
 }
 
-// ensure makes sure that something is on its way for those that wait.
+// ensure makes sure that a fetch is on its way for waiting packets.
 func (r *receives) ensure(now units.Time, s *SRQ) {
 	if s.fetchIssued == s.arrived {
 		if r.fetch(now, s); s.fetchIssued == s.arrived {

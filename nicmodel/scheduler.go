@@ -154,7 +154,7 @@ func (s *scheduler) choose(now units.Time) {
 	}
 }
 
-// limiterDue looks again at what is due when it is.
+// limiterDue schedules a look at the due queue pairs for the time due.
 func (s *scheduler) limiterDue(due units.Time) {
 	if due < s.limiterAt {
 		s.limiterAt = due
@@ -223,8 +223,7 @@ func (s *scheduler) hold(until units.Time, why stage.Stall) {
 	}
 }
 
-// waits returns since when a due queue pair has waited, or Never, and for
-// what.
+// waits returns since when a due queue pair has waited, or Never, and the reason.
 func (s *scheduler) waits() (since units.Time, why stage.Stall) {
 	if s.missFrom < min(s.unitsFrom, s.fullFrom) {
 		return s.missFrom, s.missFor
@@ -265,7 +264,7 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 	return q.ring.limiter.SetWeight(q.flow, w)
 }
 
-// hold is why a queue pair with a packet to send is not before the scheduler.
+// hold is the reason why a queue pair with a packet to send is not before the scheduler.
 type hold uint8
 
 const (
@@ -288,7 +287,7 @@ func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
 	q.hold, q.holdFrom = why, now
 }
 
-// heldFor returns how long a queue pair has been held for what holds it now.
+// heldFor returns how long a queue pair has been held for the present reason.
 func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 	if q.hold == holdPace && q.hasFlow && q.limit.wake == 0 {
 		// Behind that it waits for the scheduler, as others do.
@@ -297,7 +296,7 @@ func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 	return max(now-q.holdFrom, 0)
 }
 
-// holdSums is how long queue pairs were held back until now, by what.
+// holdSums returns the times for which queue pairs were held back until now, by reason.
 func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
 	sums := s.holds
 	for _, q := range s.pairs.all {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// scheduled posts so many Writes of 64 bytes, each with a time, all at once, and returns how much later than its time the
+// scheduled posts Writes of 64 bytes, each with a time, all at once, and returns how much later than its time the
 // first bit of each left.
 func scheduled(t *testing.T, cfg config.Config, beside bool) (late []units.Time) {
 	t.Helper()

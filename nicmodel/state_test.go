@@ -76,7 +76,7 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	for _, u := range n.Caches() {
 		misses += u.Misses
 	}
-	// As many are read at a time as may be, from the first doorbells on; those that packets
+	// As many are read at a time as may be, from the first doorbells on; contexts that packets
 	// before the wire wait for are counted, and are read later. Most are contexts.
 	last := n.state.Fetchable(0)
 	if got, want := float64(misses)/last.Seconds(), 4/n.chip.Link.Alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {

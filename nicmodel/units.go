@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// processingUnits are the units of a NIC. What they have done is accounted for as
-// that of one stage with so many times the cycles.
+// processingUnits are the units of a NIC. Their work is accounted for as
+// that of one stage with as many times the cycles as there are units.
 //
 // A request to send begins when a unit is free. Where received packets leave none free, requests take turns
 // with them: from one request's beginning to the next one's, as much time passes as two requests take
-// of all units. Then the packets that were received before it keep their time, and those that are
-// received after it make room for it.
+// of all units. Then the packets that were received before it keep their time, and later ones
+// make room for it.
 type processingUnits struct {
 	cfg    config.Units
 	clock  stage.Clock
@@ -27,7 +27,7 @@ type processingUnits struct {
 
 func (u *processingUnits) SetWatch(f func(begin, end units.Time, why stage.Stall)) { u.watch = f }
 
-// unitWaits is how long packets waited before the units, summed over them.
+// unitWaits sums the waits of packets before the units.
 type unitWaits struct {
 	Units units.Time // received ones, for a unit
 	Queue units.Time // for the previous packet of their queue pair, in addition
@@ -55,7 +55,7 @@ func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
 	return u.work(t, begin, u.cfg.Request, queue)
 }
 
-// receive is send for a received packet; queue is of those that the queue pair receives.
+// receive is send for a received packet; queue is of the queue pair's received packets.
 func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	begin := u.taken.Free(t)
 	u.waits.Units += begin - t

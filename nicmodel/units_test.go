@@ -31,7 +31,7 @@ func testUnits() config.Units {
 	return config.Units{Units: 4, Request: 100, Answer: 50}
 }
 
-// writeRate returns how many WRITEs of 8 bytes so many queue pairs do in a
+// writeRate returns the number of WRITEs of 8 bytes that pairs queue pairs do in a
 // microsecond, each keeping several outstanding, and checks the accounts.
 func writeRate(t *testing.T, cfg config.Config, pairs int) float64 {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/parse"
 )
 
-// unsupported is how an error begins that names what is not run here, after its position.
+// unsupported matches an error of a construct that is not run here, after its position.
 var unsupported = regexp.MustCompile(`(?m)^[^\n]*: not supported: (.*)$`)
 
 // TestP4CCorpus runs the v1model tests of the reference compiler, which are not part of this project: the first directory of SLUICE_P4C
@@ -160,7 +160,7 @@ func TestP4CAcceptance(t *testing.T) {
 	}
 }
 
-// TestP4CCheck has Check take at least 99 percent of the reference compiler's samples for v1model: those that include
+// TestP4CCheck has Check take at least 99 percent of the reference compiler's samples for v1model that include
 // v1model.p4, themselves or by a skeleton, and have a main.
 func TestP4CCheck(t *testing.T) {
 	dir := p4cSamples(t)

@@ -103,7 +103,7 @@ func udpOffset(frame []byte) int {
 	return at + roce.IPv4Bytes
 }
 
-// shim is what stands in front of the records.
+// shim is the header in front of the records.
 type shim struct {
 	overflow, reflected bool
 	hops                []telemetry.HopRecord // in path order

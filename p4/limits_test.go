@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
-// Hostile text of up to 4 MiB ends in an error that has its place, within the bounds of what is read.
+// Hostile text of up to 4 MiB ends in an error that has its place, within the bounds on text.
 func TestHostileText(t *testing.T) {
 	double := "#define A0 x\n"
 	for i := range 60 {

@@ -11,11 +11,11 @@ import (
 // Targets are the chips that a program can be for, by name.
 func Targets() []string { return []string{"tofino1", "tofino2"} }
 
-// Check reads, checks and compiles the program that Find finds, only to say what it is and what to mind.
-// Its errors are those of Find, save that an extern that the program itself declares gets a warning.
+// Check reads, checks and compiles the program that Find finds, to report on it: it runs nothing.
+// Its errors are Find's, except that an extern that the program itself declares gets a warning.
 //
 // With Options.Target there is a warning for each place that the chip's compiler is known to
-// refuse: no warning is no promise that the program fits. A program that is not for TNA is then an error.
+// refuse. No warning does not mean that the program fits. A program that is not for TNA is then an error.
 func Check(name string, o Options) (Report, error) {
 	text, err := find(name)
 	if err != nil {
@@ -37,7 +37,7 @@ func Check(name string, o Options) (Report, error) {
 	return report, nil
 }
 
-// lintFor is what the compiler of a target is known to refuse; false if the program is not for TNA.
+// lintFor returns the known errors of a target's compiler; false if the program is not for TNA.
 func lintFor(tree *ast.Program, name string) (texts []string, ok bool) {
 	target := lint.Tofino1
 	if name == "tofino2" {

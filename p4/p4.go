@@ -2,7 +2,7 @@
 // program, Program.New makes a switch that runs it.
 //
 // The work is done below: p4/parse reads the text, p4/check types it, p4/run compiles it
-// and holds a switch's state. The names here are those that other packages need.
+// and holds a switch's state. This package exports what other packages need.
 // Architectures are v1model (as BMv2's simple_switch has it) and TNA (Tofino 1 and 2).
 package p4
 
@@ -25,29 +25,29 @@ import (
 type (
 	// Program is compiled code without state; any number of pipelines may share it.
 	Program = run.Program
-	// Report is what Check finds in a program that is right.
+	// Report is Check's findings in a correct program.
 	Report = run.Report
 	// Pipeline is the state of one switch.
 	Pipeline = run.Pipeline
 	// Packet is one packet between ingress and egress.
 	Packet = run.Packet
-	// Intrinsic is what the switch knows of a packet besides its bytes.
+	// Intrinsic is the switch's knowledge of a packet besides its bytes.
 	Intrinsic = run.Intrinsic
-	// Depth is how much stands in a queue.
+	// Depth is a queue's length.
 	Depth = run.Depth
 	// Instance says where a packet comes from.
 	Instance = run.Instance
-	// Verdict says what became of a packet.
+	// Verdict is the fate of a packet.
 	Verdict = run.Verdict
 	// Frame is a packet that leaves.
 	Frame = run.Frame
 	// Replica is one copy of a multicast packet.
 	Replica = run.Replica
-	// Mirror is where a clone session sends its copies.
+	// Mirror is the destination of a clone session's copies.
 	Mirror = run.Mirror
 	// Entry is a table's entry.
 	Entry = run.Entry
-	// Match is what an entry asks of one key.
+	// Match is an entry's condition on one key.
 	Match = run.Match
 	// Action names an action and gives its arguments.
 	Action = run.Action
@@ -82,7 +82,7 @@ const (
 	Resubmitted  = run.Resubmitted
 )
 
-// Options are what the text of a program depends on beside itself.
+// Options are the inputs beside the program's own text.
 type Options struct {
 	// Include are directories in which #include looks, before the built-in
 	// core.p4, v1model.p4, tna.p4 and t2na.p4.

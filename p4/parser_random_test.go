@@ -12,7 +12,8 @@ import (
 // Random parsers end where a model in Go does, with the same error and the same headers (specification, 13): extract of headers of
 // one to three bytes, of a stack's next and of a varbit, advance, lookahead, verify, parsers in parsers, and select.
 
-// What a parser has read: headers h1 to h3 of so many bytes, a stack of two headers of one byte, a header of a byte and a varbit.
+// reading is a parser's result: headers h1 to h3 with their lengths in bytes, a stack of two headers of one byte, a
+// header of a byte and a varbit.
 type reading struct {
 	packet []byte
 	pos    int

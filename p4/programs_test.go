@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chip is what a program runs on.
+// chip is the architecture that a program is for.
 type chip string
 
 const (
@@ -89,7 +89,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// mostHops is how many records a switch's parser reads, and so the most that it leaves
+// mostHops is the number of records a switch's parser reads, and so the most that it leaves
 // in a packet: Tofino 1's egress parser reads 160 bytes.
 func mostHops(on chip) int {
 	if on == tofino1 {
@@ -381,7 +381,7 @@ func TestEINProgramIsTheModel(t *testing.T) {
 	}
 }
 
-// sameEIN has a packet leave the program at now, with so many packets queued behind it,
+// sameEIN has a packet leave the program at now, with packets queued behind it,
 // and fails the test unless it has EIN exactly where the model has. It returns whether.
 func sameEIN(t failer, pl *p4.Pipeline, on chip, model *telemetry.Incast, rule *telemetry.IncastRule, now units.Time, packets int, v6 bool) bool {
 	t.Helper()

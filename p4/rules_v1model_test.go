@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// A wayRule is what ingress, egress and the checksum controls do, and the frames that leave, each as "PORT HEX", in their order.
+// A wayRule holds statements of ingress, egress and the checksum controls, and the frames that leave, each as "PORT
+// HEX", in their order.
 type wayRule struct {
 	rule, ingress, egress string
 	verify, update        string

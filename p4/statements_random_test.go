@@ -380,7 +380,8 @@ func (p *programmer) loop() statement {
 	}}
 }
 
-// outcome is what a statement leaves of memory, whether it exits or not.
+// outcome runs a statement on memory and returns the memory after it, whether it exits or
+// not.
 func outcome(s statement, m memory) memory {
 	func() {
 		defer func() {

@@ -18,8 +18,8 @@ type model struct {
 	cfg   Config
 	now   units.Time
 	flows map[FlowID]*modelFlow
-	// The enqueued flows: first those that wait in the ring, in its order, then
-	// those in the future, in the order in which they were filed.
+	// The enqueued flows: the ring's in its order, then the future ones in the order
+	// in which they were filed.
 	ring, future []FlowID
 	// The flow whose segment left last, how many more it may send in its turn, and
 	// whether the next of them is enqueued.

@@ -112,7 +112,8 @@ func TestOfferByIsEnqueueAndDequeueAt(t *testing.T) {
 			id   FlowID
 			next units.Time // when the one after may leave
 		}
-		// drain sends what is due, of flows that have so many segments more each.
+		// drain sends what is due; more counts the segments that each flow still
+		// has.
 		drain := func(s *Scheduler, now units.Time, more [flows]int, fused bool) (sent []segment) {
 			for {
 				at := max(s.NextDue(), now-c.CatchUp)

@@ -18,17 +18,17 @@ type FlowID uint32
 // Unpaced is the rate of a flow that is never held back.
 const Unpaced units.Rate = math.MaxInt64
 
-// Config is what all flows of a Scheduler share.
+// Config configures all flows of a Scheduler.
 type Config struct {
 	// LineRate is the rate at and above which a flow is not paced: its segments go to
 	// the ring at once, never to the wheel. With 0 only Unpaced flows are not paced.
 	LineRate units.Rate
-	// Burst is how much a flow that was idle may send ahead of its rate, but
-	// never more than its rate makes of an hour.
+	// Burst bounds the bytes that an idle flow may send ahead of its rate; an hour at
+	// its rate is another bound.
 	Burst units.Bytes
 	// CatchUp bounds how far a segment that left late counts as sent on time.
 	CatchUp units.Time
-	// PullIn is how much earlier an increase of the rate must make a waiting segment
+	// PullIn is the least time by which an increase of the rate must advance a waiting segment
 	// for the segment to be filed again at once. A smaller value is more exact and
 	// costs a division and a move in the wheel each time.
 	PullIn units.Time
@@ -196,7 +196,7 @@ func (s *Scheduler) Next(id FlowID) units.Time {
 	return at
 }
 
-// Len is how many flows have a segment enqueued.
+// Len returns the number of flows that have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
 
 // Enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are

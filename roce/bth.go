@@ -109,7 +109,7 @@ func (h RETH) DMALen() uint32 { return binary.BigEndian.Uint32(h[12:]) }
 // AETH is a view over an ACK Extended Transport Header (IBA 9.3).
 type AETH []byte
 
-// Syndrome says whether this is an ACK, an RNR NAK or a NAK, with credits, timer
+// Syndrome reports whether this is an ACK, an RNR NAK or a NAK, with credits, timer
 // or reason.
 func (h AETH) Syndrome() uint8 { return h[0] }
 

@@ -121,7 +121,7 @@ func (p IPv6) TrafficClass() uint8 { return p[0]<<4 | p[1]>>4 }
 // FlowLabel returns the flow label, 20 bits.
 func (p IPv6) FlowLabel() uint32 { return binary.BigEndian.Uint32(p) & 0xfffff }
 
-// PayloadLen returns the length of what follows the header, in bytes.
+// PayloadLen returns the length of the packet behind the header, in bytes.
 func (p IPv6) PayloadLen() int { return int(binary.BigEndian.Uint16(p[4:])) }
 
 // NextHeader returns the number of the protocol inside.

@@ -30,7 +30,7 @@ func ServicePort(id uint64) (space PortSpace, port uint16, ok bool) {
 // IPCMBytes is the length of the addresses at the head of a REQ's private data.
 const IPCMBytes = 36
 
-// IPCM is what rdma_cm puts at the head of a REQ's private data: which address
+// IPCM is rdma_cm's header in a REQ's private data: which address
 // and port connects to which address. The destination's port is in the service ID.
 type IPCM struct {
 	Version  uint8 // major in the upper, minor in the lower four bits; 0 is the only one in use

@@ -53,7 +53,7 @@ var malformedNames = [NumMalformed]struct{ key, text string }{
 	{"ip_cm", "RDMA IP CM private data of unknown version or too short"},
 }
 
-// Error says what is wrong, in words.
+// Error describes the fault in words.
 func (m Malformed) Error() string { return "roce: " + malformedNames[min(m, NumMalformed-1)].text }
 
 // Key returns a short name for counters, such as "udp_length".

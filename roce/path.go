@@ -23,8 +23,8 @@ type Path struct {
 	addrs  [4]uint64
 	ports  uint64 // IPv6: the low half of the word with the UDP header
 
-	// The CRC's state behind the words that only the length determines, of packets with so
-	// many bytes and identification 0.
+	// The CRC's state behind the words that only the length determines, of packets with
+	// prefixBytes bytes and identification 0.
 	prefixBytes int
 	prefixState uint32
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// The turnaround is how long a peer takes to answer. A round trip less the
+// The turnaround is the time that a peer takes to answer. A round trip less the
 // turnaround is the network's alone. NICs acknowledge at once, which TIMELY relies
 // on (section 3.1); software acknowledges when its thread runs. Swift (SIGCOMM
 // 2020, section 3.1) echoes the receiver's delay in the same way.

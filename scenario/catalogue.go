@@ -27,7 +27,7 @@ type Catalogue struct {
 	Sizes   []Entry `json:"size_distributions"`
 }
 
-// List returns what there is.
+// List returns the built-in scenarios.
 func List() (*Catalogue, error) {
 	c := &Catalogue{}
 	for _, name := range slices.Concat(Builtins(), Speeds()) {

@@ -7,8 +7,8 @@ type (
 	// Errors is all that is wrong, at least one thing, in the order in which it was
 	// found.
 	Errors = tree.Errors
-	// Error is what is wrong with one key.
+	// Error is the error of one key.
 	Error = tree.Error
-	// Pos is where a key was written.
+	// Pos is the place where a key was written.
 	Pos = tree.Pos
 )

@@ -18,13 +18,13 @@ const (
 	memoryRoute   = 11 * units.Byte // from a switch to a leaf, as they are built
 )
 
-// extent is how large a network is, by numbers that may be far beyond what can be built.
+// extent is a network's size, in numbers that may be far beyond what can be built.
 type extent struct {
 	hosts, switches, links float64
 	leaves                 float64 // switches with hosts
 }
 
-// memory is what the simulation of a network takes at least, of so many bytes.
+// memory returns the least memory of the network's simulation, in bytes.
 func (e extent) memory(staged bool) float64 {
 	host := 0.0
 	if staged {
@@ -50,8 +50,8 @@ func (s *Scenario) checkMemory(d *tree.Document, limit units.Bytes) {
 	}
 }
 
-// leastMemory is what the simulation takes at least, in bytes, of which network, and
-// whether with staged NICs.
+// leastMemory returns the least memory of the simulation, in bytes, the network's size,
+// and whether its NICs are staged.
 func (s *Scenario) leastMemory() (need float64, e extent, staged bool) {
 	staged = s.NIC.Model != ModelReduced
 	for _, sys := range s.Systems {
@@ -64,8 +64,8 @@ func (s *Scenario) leastMemory() (need float64, e extent, staged bool) {
 	return e.memory(staged), e, staged
 }
 
-// LeastMemory is what the simulation of one system at a time takes at least, by hosts,
-// links and routes; connections come on top.
+// LeastMemory returns the least memory of the simulation of one system at a time, by
+// hosts, links and routes; connections come on top.
 func (s *Scenario) LeastMemory() units.Bytes {
 	need, _, _ := s.leastMemory()
 	return units.Bytes(need)

@@ -62,7 +62,7 @@ func (f *Fabric) ProgramOf(name string) string {
 	return p
 }
 
-// programNone is what a switch has that has no program where others do.
+// programNone stands for no program at a switch where others have one.
 const programNone = "none"
 
 // besides finds a file that a scenario names where the scenario is. Others stay as

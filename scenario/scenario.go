@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Scenario is what to simulate. The comments of the exported fields with a yaml
+// Scenario describes a simulation. The comments of the exported fields with a yaml
 // tag, here and in the types below, are the text of docs/scenarios.md, and the tags eg
 // its examples; the tag apart is the value in a second item of a list, for what does
 // not go with the others. A quantity with the tag plain is written without its unit.
@@ -110,7 +110,7 @@ type System struct {
 	// Keys of `fabric`, `nic`, `shim`, `host` and `verbs` that differ for this system.
 	Override Raw `yaml:"override" eg:"{nic: {mode: offload}}"`
 
-	// Scheme is what Engine names.
+	// Scheme is the scheme that Engine names.
 	Scheme cc.Scheme `yaml:"-"`
 	// EngineConfig is a pointer to the engine's configuration, as
 	// Scheme.DefaultConfig returns it, with Config applied.

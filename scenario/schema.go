@@ -16,7 +16,7 @@ import (
 
 // Section is a mapping of the schema: where it stands and its keys.
 type Section struct {
-	// Path is where it stands: "fabric.pfc", "systems[]", "fabric.switches.NAME";
+	// Path is its place: "fabric.pfc", "systems[]", "fabric.switches.NAME";
 	// empty for the top.
 	Path string
 	// Kind says for which value of the key kind its keys are there beside those
@@ -139,7 +139,7 @@ func isLeaf(v reflect.Value) bool {
 	return true
 }
 
-// describe says what a value of that type is written as, and its default.
+// describe returns the form of a value of that type, and its default.
 func describe(v reflect.Value) (what, text string) {
 	switch x := v.Interface().(type) {
 	case units.Time:
@@ -210,7 +210,7 @@ func zero(is bool, x fmt.Stringer) string {
 	return x.String()
 }
 
-// Title is how a section is called in prose: "topology with kind star".
+// Title returns a section's name in prose: "topology with kind star".
 func (s *Section) Title() string {
 	name := strings.TrimSuffix(s.Path, "[]")
 	if name == "" {

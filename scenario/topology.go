@@ -43,7 +43,7 @@ type Shape interface {
 	extent() extent
 }
 
-// checkedShape is a shape with rules beside those that hold for all: what the graph
+// checkedShape is a shape with rules of its own: what the graph
 // would not name by its key.
 type checkedShape interface {
 	check(d *tree.Document, t *Topology)

@@ -479,7 +479,7 @@ func (sys *System) checkShim(d *tree.Document, at func(string) string) {
 func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	f := &sys.Fabric
 	c := sys.FabricConfig()
-	c.Priorities = fabric.MaxPriorities // also those that nothing uses
+	c.Priorities = fabric.MaxPriorities // also ones that nothing uses
 	c.HostSend, c.HostReceive = 0, 0    // the NIC's
 	fields, rest := field.Errors(c.Validate())
 	for _, e := range fields {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/sim/fabric"
 )
 
-// Warnings are what a scenario asks for that it may have, but that makes what is measured
-// mislead: each names the key, and the mend. There are mostly none.
+// Warnings names valid settings of a scenario that make its measurements mislead: each
+// with the key, and the mend. There are mostly none.
 func (s *Scenario) Warnings() []string {
 	var all []string
 	for _, sys := range s.Systems {
@@ -29,7 +29,7 @@ func (s *Scenario) Warnings() []string {
 	return all
 }
 
-// Notes are how files beside the scenario were read, such as what was left unread.
+// Notes describe how files beside the scenario were read, such as what was left unread.
 func (s *Scenario) Notes() []string {
 	if s.source == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 // scenario says. With `model: reduced` only those count that make its latencies.
 type With struct{ layers []withLayer }
 
-// withLayer is what one place says: the scenario, then a system's override.
+// withLayer is one place's settings: the scenario's, then a system's override.
 type withLayer struct {
 	n    *tree.Node
 	path string

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// SendLimits are what a queue pair takes in a send request, whatever its state.
+// SendLimits are a queue pair's limits of a send request, in any state.
 type SendLimits struct {
 	Type ib.QPType
 	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
@@ -41,7 +41,8 @@ var sendOpcodes = [...]uint16{
 const anySend = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv | 1<<ib.WRRDMAWrite |
 	1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd | 1<<ib.WRLocalInv | 1<<ib.WRBindMW
 
-// Operations that return data, those with checks of their own, and those that send no data.
+// Operations that return data, operations with checks of their own, and operations that
+// send no data.
 const (
 	reads  = 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd
 	rare   = reads | 1<<ib.WRBindMW

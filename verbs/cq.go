@@ -32,7 +32,7 @@ type CQ interface {
 	Close() error
 }
 
-// CompChannel is what a goroutine sleeps on for completions (ibv_comp_channel).
+// CompChannel wakes a goroutine for completions (ibv_comp_channel).
 type CompChannel interface {
 	// Wait returns the next CQ whose event fired. It waits until ctx is done, whose
 	// error it then returns, and up to timeout of the device's time, without end if

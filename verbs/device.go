@@ -37,7 +37,7 @@ type Device interface {
 	Close() error
 }
 
-// DeviceAttr says what a device can do (ibv_device_attr_ex).
+// DeviceAttr holds a device's capabilities (ibv_device_attr_ex).
 type DeviceAttr struct {
 	NodeGUID        uint64
 	VendorID        uint32

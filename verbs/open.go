@@ -111,7 +111,7 @@ func Sleep(dev Device, d time.Duration) {
 	time.Sleep(d)
 }
 
-// Bottom returns the device at the bottom of those that wrap one another: the provider's.
+// Bottom returns the device at the bottom of a stack of wrapped devices: the provider's.
 func Bottom(dev Device) Device {
 	for {
 		u, ok := dev.(interface{ Unwrap() Device })

@@ -30,13 +30,13 @@ type Pollable interface {
 	FD() (int, error)
 }
 
-// Telemetry is what the network reported about the packets of one request.
+// Telemetry is the network's report about the packets of one request.
 type Telemetry struct {
 	MaxHopDelay        units.Time // valid with HasMaxDelay
 	ReverseMaxHopDelay units.Time // of the acknowledgement's way back
 	HasMaxDelay        bool
 	ECN, EIN           bool
-	// Turnaround is how long the peer kept the request's last packet before its
+	// Turnaround is the time that the peer kept the request's last packet before its
 	// acknowledgement left: no part of the network's round trip. Valid with
 	// HasTurnaround.
 	Turnaround    units.Time
@@ -48,7 +48,7 @@ type Telemetry struct {
 	Path      telemetry.Stack // N is 0 without per-hop records
 }
 
-// TelemetryKinds is which parts of Telemetry a queue pair can report.
+// TelemetryKinds names the parts of Telemetry that a queue pair can report.
 type TelemetryKinds uint8
 
 // Kinds of telemetry.

@@ -126,7 +126,7 @@ type AddressVector struct {
 	StaticRate int64
 }
 
-// CheckSinglePort returns what of an address vector a RoCE device with one port can't have,
+// CheckSinglePort returns the attribute of an address vector that a RoCE device with one port can't have,
 // or nil. It is for providers.
 func (a *AddressVector) CheckSinglePort() error {
 	switch {
@@ -258,8 +258,7 @@ func UsualGID(dev Device, port int) (index int, gid netip.Addr, err error) {
 	return index, gid, nil
 }
 
-// Endpoint is what the two ends of an RC connection tell each other before
-// they connect.
+// Endpoint is what an end of an RC connection tells the other before they connect.
 type Endpoint struct {
 	GID netip.Addr
 	LID uint16 // on InfiniBand

@@ -33,14 +33,14 @@ func AllocMW(pd PD, t ib.MWType) (MW, error) {
 	return nil, Errorf("alloc_mw", "", ErrNotSupported, "the device has no memory windows")
 }
 
-// BindInfo says what a window is bound to (ibv_mw_bind_info).
+// BindInfo names the memory to which a window is bound (ibv_mw_bind_info).
 type BindInfo struct {
 	MR MR // of the window's protection domain, registered with ib.AccessMWBind
 	// Addr and Length are a range within MR. A Length of 0 takes the key of a window of
 	// type 1 away; one of type 2 is invalidated instead, by ib.WRLocalInv or the peer's
 	// ib.WRSendWithInv.
 	Addr, Length uint64
-	// Access is what peers may do: remote reads, and, where MR has ib.AccessLocalWrite,
+	// Access holds the peers' rights: remote reads, and, where MR has ib.AccessLocalWrite,
 	// remote writes and atomics.
 	Access ib.AccessFlags
 }
@@ -65,7 +65,7 @@ func BindMW(mw MW, b BindInfo) SendWR {
 	return wr
 }
 
-// MWRights is what a window may allow.
+// MWRights are the rights that a window may have.
 const MWRights = ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
 // checkBind checks a request that binds a window.

@@ -114,7 +114,7 @@ func pausedBy(but string, pausing []string) string {
 	return ", which the NICs of " + strings.Join(others[:len(others)-1], ", ") + " and " + others[len(others)-1] + " pause"
 }
 
-// underWay is how many requests the NIC has on average, from the doorbell until they are
+// underWay is the number of requests the NIC has on average, from the doorbell until they are
 // over, and how long each.
 func (u *NICUse) underWay() (requests, us float64) {
 	for _, name := range []string{"wqe", "requests"} {
@@ -163,7 +163,7 @@ func (u *NICUse) taken() (most NICWait, ok bool) {
 	return most, ok
 }
 
-// timed is how many requests wait for their send time.
+// timed is the number of requests waiting for their send time.
 func (u *NICUse) timed() float64 {
 	for _, w := range u.Waits {
 		if w.Where == "wqe" && w.Mean.Measured() {
@@ -173,8 +173,8 @@ func (u *NICUse) timed() float64 {
 	return 0
 }
 
-// holds returns for what most queue pairs are held, how many, and their share of those
-// with requests.
+// holds returns the reason that holds most queue pairs, how many it holds, and their
+// share of the queue pairs with requests.
 func (u *NICUse) holds() (held float64, why string, share float64) {
 	for _, w := range u.Waits {
 		if w.Where == "queue pairs" && float64(w.Mean) > held {
@@ -187,7 +187,8 @@ func (u *NICUse) holds() (held float64, why string, share float64) {
 	return held, why, share
 }
 
-// each is what a NIC's work is counted by: requests, or packets where it has none.
+// each returns the unit in which a NIC's work is counted: requests, or packets where it
+// has none.
 func (u *NICUse) each() (n float64, what string) {
 	if u.Requests > 0 {
 		return float64(u.Requests), "a request"
@@ -338,7 +339,7 @@ func stageName(stage string) string {
 	return "stage " + stage
 }
 
-// takenName is what a wait is for, as something that limits.
+// takenName names the reason of a wait, as something that limits.
 func takenName(w NICWait) string {
 	switch {
 	case w.Where == "atomics" && strings.HasPrefix(w.For, "the lock"):
@@ -367,7 +368,7 @@ func takenName(w NICWait) string {
 	return strings.TrimPrefix(w.For, "a ") + " of " + w.Where
 }
 
-// holdName is what queue pairs wait for, as something that limits.
+// holdName names the reason for which queue pairs wait, as something that limits.
 func holdName(why string) string {
 	switch why {
 	case "the pace":

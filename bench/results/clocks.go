@@ -2,7 +2,7 @@ package results
 
 import "github.com/sluice-rdma/sluice/internal/stats"
 
-// Clocks is by which clocks round trips were taken where the engine runs in the host,
+// Clocks names the clocks by which round trips were taken where the engine runs in the host,
 // and how well the NICs' clocks were known there. The calibration's figures are of
 // samples of the NICs' counters at even times from the end of the warm-up on, at each
 // host that took a round trip since the last sample. They compare the shim's time of
@@ -11,7 +11,7 @@ type Clocks struct {
 	RTTClock string  `json:"rtt_clock,omitempty"` // shim.clock: "calibrated", "nic" or "software"
 	HostLoad float64 `json:"host_load,omitempty"` // host.load
 
-	// RTTPolled is how many round trips of the whole run end when the host polled, for
+	// RTTPolled is the number of round trips of the whole run that end when the host polled, for
 	// want of a timestamp or of a calibration that could be trusted.
 	RTTPolled uint64 `json:"rtt_polled"`
 

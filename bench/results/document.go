@@ -87,7 +87,7 @@ func (d *Document) missing() string {
 // and buffers were samples: those of their series, and of queue_avg_bytes the mean.
 const FormatVersion = 2
 
-// Document is what a call of the program writes: the results of one or more
+// Document is the output of a call of the program: the results of one or more
 // scenarios and where they came from. All that is not a function of scenarios
 // and seeds is in StartTime, Environment and the fields that end in wall_s.
 type Document struct {
@@ -98,7 +98,7 @@ type Document struct {
 	Results     []*Result         `json:"results"`
 	// Interrupted says that a signal broke the call off.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Missing is what an interrupt or a failure kept from being run to its end.
+	// Missing lists what an interrupt or a failure kept from being run to its end.
 	Missing []Missing `json:"missing,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
-// FlowRecord is what one flow did: one row of a flow log. Flows that were under
+// FlowRecord is one flow's row in a flow log. Flows that were under
 // way when the run ended, and flows without end, have a row too, written at the
 // end. Fields that were not measured are null in JSON lines and Parquet, and
 // empty in CSV.
@@ -70,7 +70,7 @@ type FlowLog struct {
 	err   error // of the first Write that failed
 }
 
-// parquetRows is how many rows make a row group: as many as a FlowLog holds in
+// parquetRows is the number of rows of a row group: as many as a FlowLog holds in
 // memory.
 const parquetRows = 1 << 15
 

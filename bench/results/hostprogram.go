@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// HostProgram is how an unmodified program fared that a host ran in simulated time.
+// HostProgram is the outcome of an unmodified program that a host ran in simulated time.
 type HostProgram struct {
 	Host    string      `json:"host"`
 	Run     []string    `json:"run"` // the program and its arguments

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// NICUse is how a NIC spent its time from the end of the warm-up on.
+// NICUse breaks down a NIC's time from the end of the warm-up on.
 type NICUse struct {
 	NIC      string `json:"nic"`              // name of its host
 	Requests uint64 `json:"requests"`         // that its transport was given
@@ -21,8 +21,7 @@ type NICUse struct {
 	Stages     []NICStage `json:"stages"`
 	PCIe       []NICPCIe  `json:"pcie"`
 	Queues     []NICQueue `json:"queues"`
-	// Buffer is what the receive buffer could not take as it came; nil where there was
-	// nothing.
+	// Buffer counts what the receive buffer could not take at once; nil if nothing.
 	Buffer *NICBuffer `json:"receive_buffer,omitempty"`
 	// EngineEvents are those of engines that run on processors of the NIC; nil where none do.
 	EngineEvents *NICEngineEvents `json:"engine_events,omitempty"`
@@ -33,7 +32,7 @@ type NICUse struct {
 	Operations []NICOperation `json:"operations,omitempty"`
 }
 
-// NICStage is where the cycles of a stage went: Busy, Idle and the sum of Stalled are
+// NICStage breaks down the cycles of a stage: Busy, Idle and the sum of Stalled are
 // Elapsed. The cycle of the mac, of PCIe and of the atomics unit is a picosecond.
 type NICStage struct {
 	Stage    string           `json:"stage"`
@@ -52,7 +51,7 @@ const (
 	FromHost = "from_host"
 )
 
-// NICPCIe is what crossed the PCIe link in one direction, TLP headers included.
+// NICPCIe counts what crossed the PCIe link in one direction, TLP headers included.
 type NICPCIe struct {
 	Direction string             `json:"direction"` // ToHost or FromHost
 	Busy      stats.Float        `json:"busy"`      // share of the time that the link was, 0 to 1
@@ -63,7 +62,7 @@ type NICPCIe struct {
 	PerRequest stats.Float `json:"bytes_per_request"`
 }
 
-// NICTLPs is what crossed PCIe in packets of one type.
+// NICTLPs counts what crossed PCIe in packets of one type.
 type NICTLPs struct {
 	Packets uint64 `json:"packets"`
 	Bytes   int64  `json:"bytes"` // headers included
@@ -87,7 +86,7 @@ type NICBuffer struct {
 	Pauses    uint64 `json:"pauses"` // times that it paused the network
 }
 
-// text says what the buffer did.
+// text describes what the buffer did.
 func (b *NICBuffer) text() string {
 	var did []string
 	for _, x := range []struct {
@@ -108,12 +107,12 @@ type NICEngineEvents struct {
 	Dropped uint64 `json:"dropped"` // notifications that did
 }
 
-// text says what they did.
+// text describes what they did.
 func (e *NICEngineEvents) text() string {
 	return fmt.Sprintf("the engine's processors handled %d events; the queue before them was full for %d that were merged and %d that were dropped", e.Handled, e.Merged, e.Dropped)
 }
 
-// NICWait is what pieces of work waited for that no stage waited with; see
+// NICWait is a wait of pieces of work during which no stage waited; see
 // nicmodel.NIC.Waits.
 type NICWait struct {
 	Where string      `json:"where"`

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// shownNICs is how many NICs of a system tables show.
+// shownNICs is the number of NICs that tables show of a system.
 const shownNICs = 8
 
 func sortedKeys(m map[string]int64) []string { return slices.Sorted(maps.Keys(m)) }
@@ -113,7 +113,7 @@ func withoutDashes(rows [][]string) [][]string {
 	return rows
 }
 
-// shownTimelines is how many NICs of a system a page shows requests of.
+// shownTimelines is the number of a system's NICs whose requests a page shows.
 const shownTimelines = 2
 
 // nicTimelines are requests of NICs, for a page.

@@ -42,7 +42,7 @@ func WriteComparison(w io.Writer, arguments []string, inputs ...Input) error {
 	return report.Write(w, comparison(arguments, inputs))
 }
 
-// comparison is what the page of several documents shows.
+// comparison returns the page of several documents.
 func comparison(arguments []string, inputs []Input) *report.Report {
 	page := &report.Report{Command: commandLine(arguments), Version: version.Get().String()}
 	var names []string
@@ -123,7 +123,7 @@ type source struct {
 	r     *Result
 }
 
-// shownLabels is how many labels of a system a page shows.
+// shownLabels is the number of labels that a page shows of a system.
 const shownLabels = 24
 
 // reportRun puts results of one scenario into one section.
@@ -260,7 +260,7 @@ func whose(values []string, sources []source) string {
 	return strings.Join(parts, ", ")
 }
 
-// facts are what a page shows of a result besides its figures. A name may occur
+// facts are a page's statements on a result besides its figures. A name may occur
 // several times.
 func (r *Result) facts() []report.Fact {
 	var all []report.Fact
@@ -333,9 +333,8 @@ func texts(sources []source) []report.Text {
 	return all
 }
 
-// kinds are the known kinds of series and distributions: in their order, with
-// their names, and which of them a page shows at once. It shows those that it does
-// not know too.
+// kinds are the known kinds of series and distributions: in their order, with their
+// names, and which of them a page shows at once. It also shows unknown kinds.
 var kinds = []struct {
 	kind, name string
 	more       bool

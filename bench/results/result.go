@@ -2,7 +2,7 @@ package results
 
 import "github.com/sluice-rdma/sluice/internal/stats"
 
-// Result is what one scenario gave.
+// Result is the result of one scenario.
 type Result struct {
 	Scenario    string `json:"scenario"`
 	Description string `json:"description,omitempty"`
@@ -26,16 +26,16 @@ type Result struct {
 	// Ties are groups of systems that gave the same figures, to the last digit.
 	Ties [][]string `json:"ties,omitempty"`
 
-	// Warnings are what the scenario asks for that makes figures mislead.
+	// Warnings name settings of the scenario that make figures mislead.
 	Warnings []string `json:"warnings,omitempty"`
-	// Notes are how files beside the scenario were read.
+	// Notes describe how files beside the scenario were read.
 	Notes []string `json:"notes,omitempty"`
 
 	// Misses are the scenario's expectations that were not met; see Misses.
 	Misses []Miss `json:"misses,omitempty"`
 }
 
-// System is what one system of a scenario gave.
+// System is the result of one system of a scenario.
 type System struct {
 	Name   string `json:"name"`
 	Engine string `json:"engine"`
@@ -55,21 +55,22 @@ type System struct {
 	Labels []Label `json:"labels,omitempty"`
 	// Priorities are those of the fabric in use, if there are several.
 	Priorities []Priority `json:"priorities,omitempty"`
-	// Links are those that the scenario measures.
+	// Links are the links that the scenario measures.
 	Links []Link `json:"links,omitempty"`
 	// LinkUse is of every link of the topology.
 	LinkUse *LinkUse `json:"link_use,omitempty"`
-	// NICs are those that the scenario inspects.
+	// NICs are the NICs that the scenario inspects.
 	NICs []NICUse `json:"nics,omitempty"`
 
-	// Programs are those that hosts ran, in the order in which the scenario has them.
+	// Programs are the programs that hosts ran, in the order in which the scenario
+	// has them.
 	Programs []HostProgram `json:"programs,omitempty"`
 
 	Series        []Series             `json:"series,omitempty"`
 	Distributions []stats.Distribution `json:"distributions,omitempty"`
 
-	// Undivided is why the network ran on one core, event by event; empty if it ran in
-	// windows.
+	// Undivided is the reason why the network ran on one core, event by event; empty
+	// if it ran in windows.
 	Undivided  string      `json:"undivided,omitempty"`
 	Events     uint64      `json:"events"`
 	PacketHops uint64      `json:"packet_hops"`
@@ -82,7 +83,7 @@ func NewSystem(name, engine, mode string) *System {
 	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), Ruling: newRuling(), SimS: stats.Unmeasured}
 }
 
-// Flows is what was measured at the ends of a set of flows. Rates, round trips, bytes,
+// Flows holds the measurements at the ends of a set of flows. Rates, round trips, bytes,
 // retransmissions, timeouts and notifications count from the end of the warm-up. Flows
 // and their completion times count if the flow started after it.
 type Flows struct {
@@ -148,12 +149,12 @@ type SlowdownBin struct {
 	P99       stats.Float `json:"slowdown_p99"`
 }
 
-// Network is what was measured inside the fabric, over all its ports, from the
-// end of the warm-up.
+// Network holds the measurements inside the fabric, over all its ports, from the end of
+// the warm-up.
 type Network struct {
 	Drops uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
-	// NICDrops are packets that found no room in the receive buffer of a NIC, and NICMarks
-	// those that it marked as a congested switch does.
+	// NICDrops counts packets that found no room in the receive buffer of a NIC, and
+	// NICMarks packets that it marked as a congested switch does.
 	NICDrops uint64 `json:"nic_drops,omitempty"`
 	NICMarks uint64 `json:"nic_marks,omitempty"`
 	ECNMarks uint64 `json:"ecn_marks"`
@@ -172,7 +173,7 @@ type Network struct {
 // NewNetwork returns a Network whose measured values are all Unmeasured.
 func NewNetwork() Network { return Network{PauseUs: stats.Unmeasured, QueueAvgBytes: stats.Unmeasured} }
 
-// Label is what the flows of one label did.
+// Label holds the measurements of one label's flows.
 type Label struct {
 	Label string `json:"label"`
 	Flows
@@ -193,8 +194,7 @@ type Priority struct {
 	QueueAvgBytes stats.Float `json:"queue_avg_bytes"`
 }
 
-// Link is what happened at one direction of a link, from the end of the
-// warm-up.
+// Link holds the measurements at one direction of a link, from the end of the warm-up.
 type Link struct {
 	Link          string      `json:"link"` // such as "tor0->h10"
 	RateGbps      stats.Float `json:"rate_gbps"`

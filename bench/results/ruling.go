@@ -17,13 +17,13 @@ const (
 	EngineNone   = "none" // no congestion control
 )
 
-// Ruling is what ruled how much queue pairs sent: their engine, or something else.
+// Ruling names what limited the queue pairs' sending: their engine, or something else.
 // Shares are of the time in which queue pairs had requests under way, summed over them,
 // from the end of the warm-up.
 type Ruling struct {
 	EngineIn string `json:"engine_in"` // EngineInHost and so on
-	// EngineCuts is how often an engine lowered its rate, below the line rate, or its
-	// window.
+	// EngineCuts is the number of times that an engine lowered its rate, below the
+	// line rate, or its window.
 	EngineCuts uint64 `json:"engine_cuts"`
 	// EngineHeld is the share in which the engine's rate or window held a request
 	// back. It is not known of reduced NICs.
@@ -36,7 +36,7 @@ type Ruling struct {
 	HostHeld             stats.Float `json:"host_held_share"`
 	OtherHeld            stats.Float `json:"other_held_share"`
 	AllSent              stats.Float `json:"all_sent_share"`
-	// RuledBy says what ruled if it was not the engine.
+	// RuledBy names what ruled if it was not the engine.
 	RuledBy string `json:"ruled_by,omitempty"`
 }
 
@@ -45,7 +45,7 @@ func newRuling() Ruling {
 	return Ruling{EngineHeld: u, ShimHeld: u, HostHeld: u, OtherHeld: u, AllSent: u}
 }
 
-// Outside is what may rule outside the senders.
+// Outside lists what may rule outside the senders.
 type Outside struct {
 	Link string      // the busiest
 	Busy stats.Float // its share of the time
@@ -60,7 +60,7 @@ type Outside struct {
 	Trouble *Trouble
 }
 
-// Explain sets RuledBy from the other figures and from what was outside.
+// Explain sets RuledBy from the other figures and from o.
 func (r *Ruling) Explain(o Outside) {
 	if o.Trouble != nil {
 		if s := o.Trouble.rules(); s != "" {
@@ -76,8 +76,8 @@ func (r *Ruling) Explain(o Outside) {
 	}
 }
 
-// ruledBy says what ruled, in the words of a line under the table; nothing if the
-// engine did: if it held more back than anything else.
+// ruledBy names what ruled, in the words of a line under the table; "" if the engine
+// ruled: if it held more back than anything else.
 func (r *Ruling) ruledBy(o *Outside) string {
 	if r.EngineIn == EngineNone && !r.ShimHeld.Measured() || r.EngineIn == EngineInNIC && !r.EngineHeld.Measured() {
 		if r.EngineCuts > 0 {
@@ -109,7 +109,7 @@ func (r *Ruling) ruledBy(o *Outside) string {
 	}
 }
 
-// engineDid says what the engine did.
+// engineDid describes what the engine did.
 func (r *Ruling) engineDid() string {
 	switch {
 	case r.EngineIn == EngineNone:
@@ -124,7 +124,7 @@ func (r *Ruling) engineDid() string {
 	return fmt.Sprintf("the engine cut %d times and held requests back %s of the time", r.EngineCuts, percentOf(float64(r.EngineHeld)))
 }
 
-// rules says what rules where nothing at the sender holds requests back: a receiver
+// rules names what rules where nothing at the sender holds requests back: a receiver
 // that takes no more, a link that has no more to give, or the application.
 func (o *Outside) rules() string {
 	if s := o.receiver(); s != "" {

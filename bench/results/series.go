@@ -50,7 +50,7 @@ type Series struct {
 	// Max is the most within each step where Values are the mean, of queues and buffers;
 	// else it is left out.
 	Max []stats.Float `json:"max,omitempty"`
-	// Thinned is how many steps of the measurement a value covers, where the run had
+	// Thinned is the number of measured steps that a value covers, where the run had
 	// more than a result keeps. For flows under way, and in Max, the value is the
 	// largest of these steps; for everything else it is their mean.
 	Thinned int `json:"thinned,omitempty"`

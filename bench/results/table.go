@@ -22,8 +22,8 @@ type column struct {
 	newer  bool    // 0 is that a result of an earlier version does not have it
 }
 
-// columns are what tables show, in this order. Of those that are not always
-// there, a table leaves out what no system has.
+// columns are the columns of tables, in this order. A table leaves out optional columns
+// that no system has.
 var columns = []column{
 	{key: "throughput_gbps", title: "payload", unit: "Gbps", digits: 2, always: true},
 	{key: "goodput_gbps", title: "goodput", unit: "Gbps", digits: 2, other: "throughput_gbps", newer: true},

@@ -31,7 +31,7 @@ type TopologyLink struct {
 	DelayUs  stats.Float `json:"delay_us"` // of propagation
 }
 
-// LinkUse is what happened at every direction of a link, from the end of the
+// LinkUse holds the measurements at every direction of a link, from the end of the
 // warm-up. Entry i of each list is of Topology.Links[i].
 type LinkUse struct {
 	Busy          []stats.Float `json:"busy"` // share of the time spent sending, 0 to 1

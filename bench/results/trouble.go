@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Trouble is what makes a run's figures say little about what was to be compared.
+// Trouble lists the events of a run that make its figures useless for a comparison.
 type Trouble struct {
 	// Deadlocks are circles of queues that PFC has paused, and that never send again.
 	Deadlocks []Deadlock `json:"deadlocks,omitempty"`
-	// Loss is what priorities dropped that PFC was to keep from loss; nil if nothing.
+	// Loss counts what priorities dropped that PFC was to keep from loss; nil if
+	// nothing.
 	Loss *LosslessLoss `json:"lossless_loss,omitempty"`
 	// Unfinished is of flows with an end; nil if all have reached it.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
@@ -66,7 +67,7 @@ type UnfinishedWhy struct {
 	Examples []string `json:"examples"` // the first of them
 }
 
-// MaxExamples is how many flows a reason names.
+// MaxExamples is the number of flows a reason names.
 const MaxExamples = 4
 
 func (d *Deadlock) String() string {

@@ -8,7 +8,7 @@ import (
 // maxFlows bounds how many flows an estimate looks at.
 const maxFlows = 100_000
 
-// estimate is what a cell of a scenario is likely to take, by its flows with a seed. All
+// estimate returns a cell's likely time, by its flows with a seed. All
 // hosts send at their link's rate at most, in packets of the MTU that are each
 // acknowledged, over two links, or four where there are several switches.
 func estimate(s *scenario.Scenario, seed uint64) Estimate {

@@ -24,7 +24,7 @@ const (
 	failedDir    = "failed/"
 )
 
-// Folder is where a sweep is kept, so that all machines see it: a directory of a file
+// Folder keeps a sweep where all machines see it: a directory of a file
 // system, or objects of an object store.
 type Folder struct {
 	name string
@@ -46,7 +46,7 @@ type store interface {
 	// list lists the files below a directory, by the last part of their names, with when
 	// each was made. More than most are an error.
 	list(dir string, most int) (map[string]time.Time, error)
-	// path is what a reader calls a file.
+	// path returns a reader's name for a file.
 	path(name string) string
 }
 
@@ -109,8 +109,8 @@ func (f Folder) made(dir string, p *Plan) (map[string]time.Time, error) {
 	return out, err
 }
 
-// isHash reports whether a text that was read is a hash, of so many hexadecimal digits: a
-// path is made of it.
+// isHash reports whether a text that was read is a hash of that number of hexadecimal
+// digits: a path is made of it.
 func isHash(text string, digits int) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }

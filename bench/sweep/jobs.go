@@ -12,18 +12,18 @@ import (
 // folder is an object store's: engines read files. Each runs `sluice sweep run`, which
 // finds its task in the engine's own variable.
 
-// Engine is what runs an array of tasks.
+// Engine runs an array of tasks.
 type Engine struct {
 	// Name is that of sluice sweep plan's flag; File is the job file's, in the folder.
 	Name, File string
 	// Submit is the command that takes it.
 	Submit string
-	// MaxTasks is what the engine takes in an array by default.
+	// MaxTasks is the engine's default limit of an array.
 	MaxTasks int
 	text     func(j *job) string
 }
 
-// Engines are those that job files are written for.
+// Engines returns the engines for which job files are written.
 func Engines() []Engine {
 	return []Engine{
 		{"slurm", "slurm.sbatch", "sbatch", 1000, slurm}, // MaxArraySize is 1001
@@ -33,7 +33,7 @@ func Engines() []Engine {
 	}
 }
 
-// job is what a job file needs to know.
+// job holds the inputs of a job file.
 type job struct {
 	name  string
 	where []string // the command's last arguments: the folder, absolute or an object store's, and its options
@@ -42,7 +42,7 @@ type job struct {
 	JobOptions
 }
 
-// JobOptions are what a job file needs beside the plan.
+// JobOptions are the inputs of a job file beside the plan.
 type JobOptions struct {
 	// Image, Claim and Secret are Kubernetes': the container image that has sluice; the
 	// volume claim that has the folder, at its root; and for an object store the Secret,
@@ -83,7 +83,7 @@ func WriteJob(f Folder, p *Planned, e Engine, o JobOptions) (string, error) {
 	return files.path(e.File), files.put(e.File, []byte(e.text(j)))
 }
 
-// check looks at what Kubernetes needs.
+// check checks Kubernetes' requirements.
 func (o *JobOptions) check(remote bool) error {
 	switch {
 	case o.Image == "":

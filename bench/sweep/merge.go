@@ -22,7 +22,7 @@ var columns = []string{"cell", "scenario", "system", "seed", "scope", "name", "f
 // Row is a figure of a cell.
 type Row struct {
 	Cell *Cell
-	// Scope is what the figure is of: "system", or "label", "priority" and "link" with
+	// Scope is the figure's subject: "system", or "label", "priority" and "link" with
 	// their Name.
 	Scope, Name  string
 	Figure, Unit string
@@ -62,7 +62,7 @@ func Merge(f Folder, partial bool, row func(*Row) error, progress func(done floa
 	return cells, nil
 }
 
-// ahead is how many results are read before they are needed: of a store that is far away
+// ahead is the number of results read before they are needed: of a store that is far away
 // each takes a round trip.
 const ahead = 16
 
@@ -163,7 +163,7 @@ func (c *Cell) parse(text []byte) (*results.System, error) {
 	return r.Systems[0], nil
 }
 
-// Result returns what a cell gave, or nil where it has no result. The error is a *Misfit
+// Result returns a cell's result, or nil where it has none. The error is a *Misfit
 // where it has one that is not whole, or another's.
 func (f Folder) Result(c *Cell) (*results.System, error) {
 	s, err := f.read(c)
@@ -173,7 +173,7 @@ func (f Folder) Result(c *Cell) (*results.System, error) {
 	return s, err
 }
 
-// computed are figures of the computation, not of what was simulated.
+// computed are figures of the computation, not of the simulation.
 var computed = []string{"wall_s", "events"}
 
 func rows(c *Cell, s *results.System, row func(*Row) error) error {

@@ -29,7 +29,8 @@ type objects struct {
 	client         *minio.Client
 	bucket, prefix string // the prefix ends with / or is empty
 	endpoint       string // as named, or empty
-	// patience is for how long a server may answer nothing: then it counts as dead.
+	// patience is the time for which a server may answer nothing: then it counts as
+	// dead.
 	patience time.Duration
 	// waiting, unless nil, is told what a server has not answered for notice. It may be
 	// called concurrently.
@@ -38,7 +39,7 @@ type objects struct {
 }
 
 // A server has to answer within patience, and to give slowest bytes a second from then on,
-// for which each name of a listing counts as bytesOfName. A request is tried so many times.
+// for which each name of a listing counts as bytesOfName. A request is tried tries times.
 const (
 	patience    = 30 * time.Second
 	notice      = 2 * time.Second

@@ -22,7 +22,7 @@ import (
 type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
-	// conflicts is how many of the writes on a condition are told to ask again.
+	// conflicts is the number of conditional writes that are told to ask again.
 	conflicts int
 	// conditions are the keys written on the condition that nothing is there.
 	conditions []string

@@ -6,7 +6,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetRows is how many rows make a row group: as many as the table holds in memory.
+// parquetRows is the number of rows of a row group: as many as the table holds in memory.
 const parquetRows = 1 << 15
 
 // NewParquet returns a Table that writes Parquet, of a plan's sweep.

@@ -21,7 +21,7 @@ const FormatVersion = 1
 type Plan struct {
 	Version int    `json:"version"` // FormatVersion
 	Name    string `json:"name"`
-	// Program is what planned the cells, and alone may run them.
+	// Program is the program that planned the cells, and alone may run them.
 	Program    string   `json:"program"`
 	Cells      int      `json:"cells"`
 	Chunk      int      `json:"chunk"`      // cells a task of an array
@@ -45,9 +45,9 @@ type Cell struct {
 	Estimate   Estimate          `json:"estimate"`
 }
 
-// Estimate is what a cell is likely to take.
+// Estimate is a cell's likely cost.
 type Estimate struct {
-	// PacketHops is how many packets cross a link, data and acknowledgements, about: by
+	// PacketHops is about the number of times a packet crosses a link, acknowledgements included: by
 	// what the flows have to send and the rate of the hosts' links.
 	PacketHops  float64 `json:"packet_hops"`
 	MemoryBytes int64   `json:"memory_bytes"` // at least
@@ -71,7 +71,7 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-// Planned is what Make gave.
+// Planned is Make's result.
 type Planned struct {
 	Plan
 	Scenarios int // that differ in their text
@@ -303,7 +303,7 @@ func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
 	return one.YAML()
 }
 
-// hash is 128 bits in hexadecimal of what a cell's result depends on.
+// hash returns 128 bits, in hexadecimal, of all that a cell's result depends on.
 func (p *Plan) hash(essence []byte, seed uint64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%d\n%v\n%s", p.Program, seed, p.Series, essence)

@@ -24,7 +24,7 @@ type Done struct {
 	First  error
 }
 
-// Options is how to run cells.
+// Options configure the run of cells.
 type Options struct {
 	Tasks Tasks
 	// Cells, unless nil, are run in place of those of Tasks: whoever has just planned them in
@@ -43,7 +43,7 @@ type Options struct {
 	Running func(c *Cell, done float64)
 }
 
-// Failure is why a cell has no result: its file below failed/.
+// Failure is the reason why a cell has no result: its file below failed/.
 type Failure struct {
 	Index int    `json:"index"`
 	Error string `json:"error"`

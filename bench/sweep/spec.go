@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
-// Spec is what a sweep's file says: the cells are all combinations of scenarios,
-// parameters, systems and seeds, but for those that are excluded.
+// Spec is a sweep's file: the cells are all combinations of scenarios, parameters,
+// systems and seeds, except excluded ones.
 type Spec struct {
-	// Name is what tables and jobs call the sweep; the default is the file's name
+	// Name is the sweep's name in tables and jobs; the default is the file's name
 	// without its ending.
 	Name string `yaml:"name"`
 	// Scenarios are built-in ones by their names, or files, relative to the sweep's.
@@ -28,12 +28,12 @@ type Spec struct {
 	Systems []string `yaml:"systems"`
 	// Seeds are the seeds of each combination; the default is the scenario's own.
 	Seeds Seeds `yaml:"seeds"`
-	// Parameters are what differs from cell to cell. The last one changes fastest.
+	// Parameters are the differences between cells. The last one changes fastest.
 	Parameters []Parameter `yaml:"parameters"`
 	// Exclude leaves out the cells that have all values of one of these, by the names
 	// of parameters and by scenario, system and seed. A value may be a list: any of them.
 	Exclude []map[string]any `yaml:"exclude"`
-	// Chunk is how many cells a task of an array runs, at least 1.
+	// Chunk is the number of cells a task of an array runs, at least 1.
 	Chunk int `yaml:"chunk"`
 
 	dir string // of the file
@@ -64,7 +64,7 @@ func (s *Seeds) UnmarshalYAML(text []byte) error {
 
 // Parameter is a key of the scenario and its values, in one of five forms.
 type Parameter struct {
-	// Key is what `sluice run --set` takes: nic.mtu, systems[TIMELY].config.t_low.
+	// Key is a key of `sluice run --set`: nic.mtu, systems[TIMELY].config.t_low.
 	Key string `yaml:"key"`
 	// Name is the column's in the merged table; the default is the key.
 	Name   string  `yaml:"name"`
@@ -153,8 +153,8 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 	return s, nil
 }
 
-// OfRuns is the sweep of scenarios, named as sluice run takes them, each with the given
-// overrides and so many seeds from first on.
+// OfRuns returns the sweep of scenarios, named as sluice run takes them, each with the
+// given overrides and seeds seeds from first on.
 func OfRuns(scenarios, sets []string, first uint64, seeds int) (*Spec, error) {
 	s := &Spec{Name: strings.Join(scenarios, ", "), Scenarios: scenarios, Chunk: 1}
 	for _, set := range sets {
@@ -307,7 +307,7 @@ func (p *Parameter) name() string {
 	return p.Key
 }
 
-// forms is how many ways of giving values the parameter has.
+// forms is the number of ways in which the parameter's values are given.
 func (p *Parameter) forms() int {
 	n := 0
 	for _, has := range []bool{p.Values != nil, p.Range != nil, p.Log != nil, p.Random != nil} {
@@ -442,7 +442,8 @@ func rounded(x float64, unit string, integer bool) string {
 	return quantity{x, unit, true}.text(4)
 }
 
-// text writes the quantity with so many significant digits, without an exponent.
+// text writes the quantity with the given number of significant digits, without an
+// exponent.
 func (q quantity) text(digits int) string {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(q.number, 'g', digits, 64), 64)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/infile"
 )
 
-// Status is how far a sweep is.
+// Status is the progress of a sweep.
 type Status struct {
 	Plan    *Plan `json:"plan"`
 	Tasks   int   `json:"tasks"` // of the array
@@ -25,7 +25,7 @@ type Status struct {
 	// Array is the tasks with cells that failed or are missing: an array's indices,
 	// counted from 0.
 	Array string `json:"array,omitempty"`
-	// CellsPerSecond is how many results came a second from the first to the last one.
+	// CellsPerSecond is the rate at which results came, from the first to the last one.
 	CellsPerSecond float64 `json:"cells_per_second,omitempty"`
 	// SecondsLeft is at that pace.
 	SecondsLeft float64 `json:"seconds_left,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// Figures are those that a summary has unless others are named: of a system as a whole.
+// Figures returns a summary's default figures: those of a system as a whole.
 func Figures() []string {
 	return []string{"throughput_gbps", "jain", "rtt_p50_us", "rtt_p99_us", "fct_p50_us", "fct_p99_us", "queue_max_bytes", "queue_avg_bytes", "drops", "pause_us"}
 }
@@ -207,7 +207,7 @@ func (s *Summary) Print(w io.Writer) error {
 	return t.Flush()
 }
 
-// name is what a table is called: the scenario's figure in its unit.
+// name returns a table's title: the scenario's figure in its unit.
 func name(g *Grid) string {
 	text := g.Scenario + " " + g.Figure
 	if g.Unit != "" {

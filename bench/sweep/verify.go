@@ -12,7 +12,7 @@ import (
 )
 
 // Verify runs a share of the cells that have a result again and compares bytes. It
-// returns how many it ran, and those that differ. The same seed takes the same cells.
+// returns how many it ran, and the cells that differ. The same seed takes the same cells.
 func Verify(ctx context.Context, f Folder, share float64, seed uint64, progress func(done int)) (ran int, differ []*Cell, err error) {
 	p, err := f.Plan()
 	if err != nil {

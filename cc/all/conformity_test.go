@@ -81,7 +81,7 @@ func (c setting) run(t *testing.T, s cc.Scheme) (f fairness) {
 
 const conformityFile = "testdata/conformity.json"
 
-// readConformity returns what was measured, by engine and setting.
+// readConformity returns the measured values, by engine and setting.
 func readConformity(t *testing.T) map[string]map[string]fairness {
 	t.Helper()
 	text, err := os.ReadFile(conformityFile)

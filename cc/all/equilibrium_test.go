@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// balance is where flows of an engine settle on one link, in means over 2 ms.
+// balance is the equilibrium of an engine's flows on one link, in means over 2 ms.
 type balance struct {
 	windows     float64 // bytes that the windows add up to, within 10 percent; 0 for any
 	queue       float64 // bytes

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-rdma/sluice/bench/sweep"
 )
 
-// kept returns what a cell of a test came to. With SLUICE_OUT, a directory or
-// s3://BUCKET/PREFIX, that is kept as a sweep's results are: a cell is run once, by the
-// task of an array that it belongs to, of SLUICE_CHUNK cells (1 if unset), and ok is false
-// of one that is another task's and not there. The text of essence tells it from all
-// others of the program; number is its place among so many cells.
+// kept returns a test cell's result. With SLUICE_OUT, a directory or s3://BUCKET/PREFIX,
+// it keeps the result as a sweep does: the task of an array to which a cell belongs runs
+// it once, SLUICE_CHUNK cells a task (1 if unset), and ok is false for a missing result of
+// another task. The text of essence identifies the result within the program; number is
+// the cell's index among cells.
 func kept[T any](t *testing.T, essence string, number, cells int, run func() T) (result T, ok bool) {
 	t.Helper()
 	name := os.Getenv("SLUICE_OUT")

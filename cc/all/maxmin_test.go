@@ -109,7 +109,7 @@ func newTies(rate units.Rate, hostDelay units.Time) plan {
 	return p
 }
 
-// fairness is what came of flows that share networks.
+// fairness is the result of flows that share networks.
 type fairness struct {
 	Flows int     `json:"flows"`
 	Close int     `json:"close"` // within 15 percent of their max-min fair rate

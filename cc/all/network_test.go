@@ -96,7 +96,7 @@ func (w *witness) allows(base units.Time) units.Rate {
 func netSchemes() (all []cc.Scheme) {
 	for _, s := range cc.Schemes() {
 		if s.Oracle {
-			continue // it is what the others are held against
+			continue // the reference for the others
 		}
 		all = append(all, s)
 	}

@@ -22,7 +22,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%v, %v, %d flows, loss %v", c.rate, c.rtt, c.flows, c.loss)
 }
 
-// aftermath is how the flow fares that is left when the others have ended.
+// aftermath is the course of the flow that is left when the others have ended.
 type aftermath struct {
 	Share         float64    // of the link, in the last quarter
 	Before, After units.Rate // what its engine allowed when congestion was over, and in the end
@@ -34,9 +34,9 @@ type aftermath struct {
 func (a aftermath) stuck() bool { return a.Share < 0.5 && a.After <= a.Before }
 
 const (
-	// senders is how many hosts the flows come from at most.
+	// senders is the number of hosts the flows come from at most.
 	senders = 16
-	// patience is how many times as long as with equal shares the others may take.
+	// patience bounds the time that the others may take, in multiples of that with equal shares.
 	patience = 100
 )
 

@@ -42,7 +42,7 @@ type Config struct {
 	// Marks takes each marked acknowledgement for a notification, and none that a
 	// receiver sends.
 	Marks bool `yaml:"marks" eg:"true"`
-	// Window bounds what is in flight by what the line rate fills in a base round
+	// Window bounds the bytes in flight by the line rate times a base round
 	// trip. The paper has no window.
 	Window bool `yaml:"window" eg:"true"`
 }

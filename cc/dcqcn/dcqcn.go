@@ -21,7 +21,7 @@ func init() {
 	}, DefaultConfig, New)
 }
 
-// state is what a flow remembers between events.
+// state is a flow's memory between events.
 type state struct {
 	rate, target float64 // R_C and R_T, bits per second
 	alpha        float64

@@ -18,7 +18,7 @@ type Subject struct {
 	// MinRate is the least rate that the engine may answer with; nil is any above
 	// zero.
 	MinRate func(cc.Env) units.Rate
-	// Share is how much of a free path a flow must end with; zero is 0.95. An
+	// Share is the share of a free path that a flow must end with; zero is 0.95. An
 	// engine that leaves some of each link unused on purpose states less.
 	Share float64
 }

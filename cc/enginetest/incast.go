@@ -20,9 +20,9 @@ type Incast struct {
 	Receiver cc.Receiver
 	Flows    []*GrantedFlow
 
-	// MaxQueue is the longest that the port's queue was, in payload bytes. Lost counts
-	// packets, Overtaken those that arrived before an earlier one of their flow, and
-	// Grants those that the receiver sent.
+	// MaxQueue is the port's longest queue, in payload bytes. Lost counts packets,
+	// Overtaken the packets that arrived before an earlier one of their flow, and
+	// Grants the receiver's grants.
 	MaxQueue                units.Bytes
 	Lost, Overtaken, Grants int
 	// LoseGrant, if set, reports whether a grant gets lost.

@@ -17,8 +17,8 @@ type Config struct {
 	// BaseRTT is the round trip with empty queues, less a segment's time on the wire;
 	// zero takes the shortest seen, as FAST TCP does.
 	BaseRTT units.Time `yaml:"base_rtt" eg:"10us" range:"(0,)" zero:"the shortest seen"`
-	// BaseWindow is for how long the shortest round trip seen counts at least; twice
-	// that at most. FAST TCP never forgets it.
+	// BaseWindow is the time for which the shortest round trip seen counts: at least
+	// that, at most twice that. FAST TCP never forgets it.
 	BaseWindow units.Time `yaml:"base_window" eg:"1s" range:"(0,)"`
 	// InitialRate is a flow's first rate; zero is the line rate. TIMELY gives none.
 	InitialRate units.Rate `yaml:"initial_rate" eg:"1Gbps" range:"(0,)" zero:"the line rate" least:"min_rate"`

@@ -27,11 +27,11 @@ type Config struct {
 	// UnscheduledCutoff is the largest message whose unscheduled packets are not
 	// in the least urgent of the unscheduled classes. Zero is RTTBytes.
 	UnscheduledCutoff units.Bytes `yaml:"unscheduled_cutoff" eg:"10KB" range:"(0,)" zero:"rtt_bytes"`
-	// CutoffStep is by which factor the largest message of a class exceeds that
-	// of the next more urgent one, where there are more than two, above 1.
+	// CutoffStep is the ratio of the largest message of a class to that of the next
+	// more urgent one, where there are more than two, above 1.
 	CutoffStep float64 `yaml:"cutoff_step" eg:"10" range:"(1,1e9]"`
-	// Resend is for how long a flow may be silent before its grant is sent again
-	// and stops to count.
+	// Resend is the time for which a flow may be silent before its grant is sent
+	// again and no longer counts.
 	Resend units.Time `yaml:"resend" eg:"500us" range:"(0,1000s]"`
 }
 

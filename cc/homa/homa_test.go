@@ -257,7 +257,7 @@ func TestLongFlowHoldsUpNobody(t *testing.T) {
 	for _, k := range []int{1, 2, 6} {
 		l := incast(t, config(func(c *Config) { c.Overcommit = k }), sizes...)
 		l.Run(10 * units.Millisecond)
-		// Alone they take 371 us; of the long one 20 packets come unasked, and those
+		// Alone they take 371 us; of the long one 20 packets come unasked, and the packets
 		// that it is granted before it is known that others are shorter.
 		for i, f := range l.Flows[1:] {
 			if f.Done == 0 || f.Done > 420*us {

@@ -15,7 +15,7 @@ func (f *flow) remaining() int64 {
 	return int64(f.size - f.arrived)
 }
 
-// wait puts a flow among those that wait.
+// wait adds a flow to the waiting ones.
 func (r *receiver) wait(number uint32) {
 	r.waiting = append(r.waiting, number)
 	r.flows[number].where = inWaiting

@@ -48,7 +48,7 @@ type flow struct {
 	again          bool  // send the grant though it was sent
 }
 
-// place is where a flow is kept.
+// place names the list that keeps a flow.
 type place uint8
 
 const (
@@ -76,8 +76,8 @@ func NewReceiver(c Config, env cc.Env) (cc.Receiver, error) {
 	}, nil
 }
 
-// outstanding is what a flow has been granted beyond its unscheduled bytes and
-// has not arrived.
+// outstandingOf returns the granted bytes of a flow, beyond its unscheduled ones, that
+// have not arrived.
 func (r *receiver) outstandingOf(f *flow) units.Bytes {
 	return max(0, f.limit-max(f.arrived, r.rttBytes))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// grants returns what a receiver has to say.
+// grants returns a receiver's pending grants.
 func grants(r *receiver) (all map[uint32]cc.Grant) {
 	all = map[uint32]cc.Grant{}
 	for {

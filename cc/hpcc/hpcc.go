@@ -21,7 +21,7 @@ func init() {
 	}, DefaultConfig, New)
 }
 
-// state is what a flow remembers between acknowledgements.
+// state is a flow's memory between acknowledgements.
 type state struct {
 	cwnd.Bytes             // W
 	reference  float64     // W_c, bytes

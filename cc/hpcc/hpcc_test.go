@@ -50,7 +50,7 @@ func TestConforms(t *testing.T) {
 	}
 }
 
-// records returns what a port of 25 Gbps reports before and after a span in
+// records returns the reports of a port of 25 Gbps before and after a span in
 // which it sent at the share use of its rate, with these queues.
 func records(dt units.Time, use float64, before, after units.Bytes) (prev, cur telemetry.Hop) {
 	prev = telemetry.Hop{TxBytes: 1 << 30, QLen: before, Time: 5 * units.Second, Rate: 25 * units.Gbps}

@@ -22,8 +22,8 @@ type Config struct {
 	// (section 4.3).
 	Gamma1 float64 `yaml:"gamma1" eg:"0.05" range:"[0,1]"`
 	Gamma2 float64 `yaml:"gamma2" eg:"0.4" range:"[0,1]" least:"gamma1"`
-	// Rounds is for how many round trips in a row a flow misses more than Gamma2
-	// before its window shrinks (section 4.3).
+	// Rounds is the number of round trips in a row for which a flow misses more than
+	// Gamma2 before its window shrinks (section 4.3).
 	Rounds int `yaml:"rounds" eg:"2" range:"[1,100]" of:"round trips"`
 	// FairShare is the share of the port's rate below which what is available
 	// makes windows above the average shrink, in [0, 1); 0 turns that off

@@ -76,7 +76,7 @@ func (l *law) powerTarget(rate float64) float64 {
 	return float64(l.powerScale*(detmath.Exp(float64(l.q*(detmath.Log(rate)-l.lnMax)))-1)) + l.k
 }
 
-// anyRatio is by what the window is multiplied in a round trip, whatever target
+// anyRatio returns the window's factor in a round trip, whatever target
 // and update were chosen. Receiving an acknowledgement adds ratio - 1 packets for
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
 func (p *params) anyRatio(w *cwnd.Packets, delay float64) float64 {

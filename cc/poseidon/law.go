@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/internal/detmath"
 )
 
-// law is equations 3 and 4, one of the pairs of functions that section 3.2
-// allows: those that satisfy equations 1 and 2.
+// law is equations 3 and 4, one of the pairs of functions that section 3.2 allows: they
+// satisfy equations 1 and 2.
 type law struct {
 	p, k, m          float64 // p and k in picoseconds
 	minRate, maxRate float64 // bits per second

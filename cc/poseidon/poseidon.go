@@ -29,7 +29,7 @@ type params struct {
 	unqueued units.Time // NetRTT of a packet that meets no queue
 }
 
-// source says what the signal is.
+// source is the kind of signal.
 type source uint8
 
 const (

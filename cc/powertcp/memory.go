@@ -34,10 +34,9 @@ func (m *memory) recall(acked units.Bytes) float64 {
 	return m.old
 }
 
-// remember is UPDATEOLD, each time one of so many parts of what was in flight
-// has come back. While nothing is sent, a later window takes the place of the
-// one remembered before it: no byte left under that. A full memory waits, and
-// is coarser for it.
+// remember is UPDATEOLD. It runs each time that another of parts equal parts of the bytes
+// in flight has come back. While nothing is sent, a later window replaces the last one
+// remembered: no byte left under that. A full memory waits, and is coarser for it.
 func (m *memory) remember(cwnd float64, acked, sent, parts units.Bytes) {
 	if m.n > 0 {
 		last := &m.entries[(m.first+m.n-1)%memorySize]

@@ -44,7 +44,7 @@ func TestConforms(t *testing.T) {
 	}
 }
 
-// records returns what a port of rate b reports before and after a span dt in
+// records returns the reports of a port of rate b before and after a span dt in
 // which lambda (bits per second) arrived and the port sent at mu, leaving q.
 func records(b units.Rate, dt units.Time, lambda, mu float64, q units.Bytes) (prev, cur telemetry.Hop) {
 	in, out := units.Bytes(lambda/8*dt.Seconds()), units.Bytes(mu/8*dt.Seconds())

@@ -80,7 +80,8 @@ func (e *engine) set() cc.Control {
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	during := e.incast
 	e.notices(a)
-	// In an incast the window is not DCTCP's to move, nor is it by what ends one.
+	// In an incast DCTCP must not move the window, nor must the acknowledgement that
+	// ends one.
 	e.w.Ack(a, during || e.incast)
 	return e.set()
 }

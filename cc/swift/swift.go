@@ -21,7 +21,7 @@ func init() {
 	}, DefaultConfig, New)
 }
 
-// state is what a flow remembers between acknowledgements.
+// state is a flow's memory between acknowledgements.
 type state struct {
 	cwnd.Packets              // the fabric's window
 	endpoint     cwnd.Packets // that of the receiver's end
@@ -35,7 +35,7 @@ type state struct {
 type params struct {
 	target
 	ai, beta float64
-	endpoint float64    // the target of what a packet is held, in picoseconds
+	endpoint float64    // the target of the time that the host holds a packet, in picoseconds
 	packet   units.Time // that one takes at the line rate
 }
 
@@ -166,7 +166,7 @@ func (e *engine) OnLoss(now units.Time) cc.Control {
 	return least(fabric, e.endpoint.Control())
 }
 
-// OnTimeout does likewise.
+// OnTimeout cuts the fabric's window, as OnLoss does.
 func (e *engine) OnTimeout(now units.Time) cc.Control {
 	fabric := e.Packets.OnTimeout(now)
 	return least(fabric, e.endpoint.Control())

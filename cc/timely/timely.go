@@ -20,7 +20,7 @@ func init() {
 	}, DefaultConfig, New)
 }
 
-// state is what a flow remembers between completions.
+// state is a flow's memory between completions.
 type state struct {
 	rate    float64     // bits per second
 	prevRTT units.Time  // of the previous completion

@@ -125,7 +125,7 @@ struct sluice_stats {
 	uint64_t outstanding; /* payload bytes that are with the NIC */
 
 	uint64_t messages;      /* requests that completed, signaled or not */
-	uint64_t failed;        /* those that did not succeed */
+	uint64_t failed;        /* requests that did not succeed */
 	uint64_t segments;      /* taken by the NIC */
 	uint64_t segment_bytes; /* their payload */
 	uint64_t cnps;          /* congestion notifications that reached the engine */

@@ -25,7 +25,7 @@
 
 static struct {
 	struct ibv_context *(*open_device)(struct ibv_device *);
-	struct sluice_calls calls; /* those that are symbols */
+	struct sluice_calls calls; /* calls that are symbols */
 } real;
 
 static void *(*real_dlopen(void))(const char *, int)

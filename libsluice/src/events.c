@@ -148,8 +148,8 @@ static int look(struct sl_channel *ch, struct sl_cq **out, int64_t *wake)
 	return r;
 }
 
-/* Sleeps until the descriptor is readable or so many nanoseconds have passed. A place where
- * a thread may be cancelled, as ibv_get_cq_event is. */
+/* Sleeps until the descriptor is readable or ns nanoseconds have passed. A thread may be
+ * cancelled here, as in ibv_get_cq_event. */
 static void sleep_on(int fd, int64_t ns)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -355,7 +355,7 @@ static void arrive(struct sl_qp *q, int to)
 	}
 }
 
-/* Bits per second of a code, 0 of those that are none. */
+/* Bits per second of a code, 0 for other codes. */
 static int64_t rate_of(enum ibv_rate code)
 {
 	int mbps = ibv_rate_to_mbps(code);

@@ -1,5 +1,5 @@
 /* A thread that sends what is due while the program neither polls nor waits: for programs
- * that ask for it, and for those that may sleep on a channel's descriptor. It sleeps until
+ * that ask for it, and for programs that may sleep on a channel's descriptor. It sleeps until
  * shortly before the next segment is due, and looks at the clock for the rest, since a
  * kernel's sleep ends late and a segment that leaves late costs its flow some of its rate. */
 #define _GNU_SOURCE

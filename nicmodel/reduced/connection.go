@@ -29,7 +29,7 @@ type Message struct {
 	host int32
 }
 
-// messages are what hosts will have learned, as events of the engine.
+// messages holds what hosts will have learned, as events of the engine.
 type messages struct {
 	on      func(*Message)
 	node    des.NodeID
@@ -132,7 +132,7 @@ func (f *Fleet) Close(r Ref) error {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
 	if s == nil || !s.kept || s.outstanding > 0 {
-		return fmt.Errorf("reduced: what is closed is no connection, or has messages under way")
+		return fmt.Errorf("reduced: the flow to close is no connection, or has messages under way")
 	}
 	n.end(&f.lanes[0], f.engine.Now(), slotOf(r.sender), s, ib.WCSuccess)
 	if f.net.Division() != nil { // there it is settled at the end of a window

@@ -31,23 +31,24 @@ type Config struct {
 	Receiver func(host int, line units.Rate) (cc.Receiver, error)
 	// Timeout and RetryCount are as in rc.SendConfig.
 	Timeout, RetryCount uint8
-	// Transport is how flows recover from losses.
+	// Transport configures the flows' recovery from losses.
 	Transport nicmodel.TransportConfig
 	// MaxRdAtomic is the most requests of READs that a flow has under way, from 1 to 255; 0 where
 	// there are no READs.
 	MaxRdAtomic int
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int
-	// Start is how long after its start the NIC knows of a flow, at least 0.
+	// Start is the time after a flow's start at which the NIC knows of it, at least
+	// 0.
 	Start units.Time
 	// Fetch, if not nil, returns how long an idle NIC takes from its choice of a packet
 	// until the packet is ready for the wire, by the payload in bytes. The result is at
 	// least 0, and depends on the payload alone.
 	Fetch func(payload int) units.Time
-	// TxPackets is how many packets a NIC chooses before the wire has taken them; a
+	// TxPackets is the number of packets a NIC chooses before the wire has taken them; a
 	// flow that joins the queue waits for them. 0 means only the one on the wire.
 	TxPackets int
-	// Wire is how long after its choice a packet's first bit is on the wire where round
+	// Wire is the time from a packet's choice to its first bit on the wire, where round
 	// trips are to begin then, at least 0. It is a part of fabric.Config.HostSend.
 	Wire units.Time
 	// Completion is from the arrival of the last acknowledgement to the host's
@@ -91,7 +92,7 @@ type Fleet struct {
 	onAck    func(lane int, id uint64, a *cc.Ack)
 }
 
-// lane is what the NICs need that run on a lane of the network.
+// lane holds the state of the NICs that run on a lane of the network.
 type lane struct {
 	*fabric.Lane
 	fleet   *Fleet
@@ -188,7 +189,7 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// Cuts is how often the engines of senders lowered a rate or a window so far.
+// Cuts returns the number of times that senders' engines lowered a rate or a window.
 func (f *Fleet) Cuts() uint64 {
 	n := uint64(0)
 	for i := range f.nics {
@@ -207,7 +208,7 @@ func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
 // different hosts in no order of time.
 func (f *Fleet) OnAck(fn func(lane int, id uint64, a *cc.Ack)) { f.onAck = fn }
 
-// Flow is what is to be written from a host to another's memory, or read.
+// Flow is a transfer to write from a host to another's memory, or to read.
 type Flow struct {
 	ID       uint64 // the caller's
 	Src, Dst int    // hosts: the data go from Src to Dst
@@ -250,7 +251,7 @@ type Ref struct {
 	read             bool
 }
 
-// postAhead is how much a flow keeps posted: four messages, or this.
+// postAhead is the least amount that a flow keeps posted; four messages if that is more.
 const postAhead = 256 * units.KiB
 
 // check says what is wrong with a flow.
@@ -282,7 +283,7 @@ func (f *Fleet) check(flow *Flow) error {
 	return nil
 }
 
-// depth is how many messages a flow keeps posted.
+// depth is the number of messages a flow keeps posted.
 func (f *Fleet) depth(flow *Flow) int {
 	if flow.Kept {
 		return f.cfg.SendDepth

@@ -14,7 +14,7 @@ import (
 // requests, and which an engine steers as nicmodel's pull does; and the responder, at Src,
 // which is in line for the wire while it has responses to send.
 
-// reading is what a requester has beside a sender's state.
+// reading is a requester's state beside a sender's.
 type reading struct {
 	nicmodel.ReadTimes
 	delivered   nicmodel.Delivered

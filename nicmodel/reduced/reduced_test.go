@@ -23,7 +23,7 @@ type world struct {
 	done   []Done
 }
 
-// fataler is what tests, benchmarks and properties have in common.
+// fataler is the common part of tests, benchmarks and properties.
 type fataler interface {
 	Helper()
 	Fatal(...any)
@@ -109,8 +109,8 @@ func TestOneFlow(t *testing.T) {
 }
 
 // A flow's first packet waits for its way to the NIC and for its payload, the others for
-// nothing; one that comes into line behind a flow waits for what that may send, up to so
-// many packets. Round trips begin on the wire.
+// nothing; one that queues behind a flow waits for the packets that this flow may send,
+// up to a bound. Round trips begin on the wire.
 func TestBeforeTheWire(t *testing.T) {
 	at := func(change func(*Config), flows ...Flow) (ends []units.Time, rtt units.Time) {
 		cfg := plain()

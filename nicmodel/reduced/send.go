@@ -49,7 +49,7 @@ type sender struct {
 	steering *cc.Driver
 }
 
-// catchUp is how much of a lost start a pace makes up for, as in nicmodel.
+// catchUp bounds the lost start that a pace makes up for, as in nicmodel.
 const catchUp = units.Microsecond
 
 // A packet's transport header is in its User: the opcode and AckReq, the PSN, and
@@ -126,7 +126,7 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 func (s *sender) due(now units.Time) units.Time { return max(s.next+s.fetch, s.from, now) }
 
 // chosen returns the wire time of the packets that a NIC has chosen before a flow that joins
-// the queue now: those that other flows may send, up to TxPackets of requests and as many of
+// the queue now: packets that other flows may send, up to TxPackets of requests and as many of
 // responses, which take turns on the wire.
 func (n *nic) chosen(now units.Time, answers bool) units.Time {
 	most := n.fleet.cfg.TxPackets

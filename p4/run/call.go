@@ -216,8 +216,8 @@ func (c *compiler) externMethod(e *ast.Call, x *types.Extern, dst place) op {
 	return seq(nil)
 }
 
-// ownExtern says whether an extern that is not run here, declared at decl, may stand in the program:
-// while it is only checked, those that the program itself declares get a warning.
+// ownExtern reports whether an extern that is not run here, declared at decl, may stand in the program:
+// while it is only checked, the program's own externs get a warning.
 func (c *compiler) ownExtern(call ast.Node, decl ast.Pos, name string) bool {
 	if !c.checkOnly {
 		return false
@@ -395,9 +395,9 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 	return args.around(body)
 }
 
-// arguments is what happens around the body of a call.
+// arguments holds the code before and after the body of a call.
 type arguments struct {
-	at            []place // where each parameter lies; t is nil for those that have no place
+	at            []place // where each parameter lies; t is nil for a parameter without a place
 	before, after []act
 	zeros         []act // of out parameters in place: when all other arguments are read
 	call          bool  // an argument calls something, which may exit
@@ -423,7 +423,7 @@ func (c *compiler) inPlace(bound []*ast.BoundArg) []place {
 	return out
 }
 
-// alone says whether no other argument touches what argument i is.
+// alone reports whether no other argument touches what argument i is.
 func alone(bound []*ast.BoundArg, refs []place, i int) bool {
 	for j, b := range bound {
 		switch {
@@ -510,7 +510,7 @@ func (a *arguments) around(body op) op {
 }
 
 // argOrder is the order in which a call's arguments are evaluated and copied out: as they are
-// written (specification, 6.8), then those that are left out.
+// written (specification, 6.8), then the omitted ones.
 func argOrder(at ast.Node, params []*ast.Param) []int {
 	var args []*ast.Arg
 	switch c := at.(type) {
@@ -550,7 +550,8 @@ func (c *compiler) alias(p *ast.Param, b *ast.BoundArg) {
 	c.objs[p] = c.object(b.Expr)
 }
 
-// stopped is how a statement ends whose expression ran into an exit or a parser's error.
+// stopped returns how a statement ends if its expression ran into an exit or a parser's
+// error.
 func (m *machine) stopped() ctl {
 	if m.exit {
 		return doExit

@@ -77,7 +77,7 @@ func (c *compiler) step(n ast.Node) {
 	}
 }
 
-// A place is where a value lies: word off, or off plus what dyn gives; of a slice also
+// A place locates a value: word off, or off plus what dyn gives; of a slice also
 // the bits. union is the header union around a member of one.
 type place struct {
 	t     types.Type
@@ -109,7 +109,7 @@ func (p place) add(n int, t types.Type) place {
 	return place{t: t, off: p.off + n, dyn: p.dyn}
 }
 
-// hasCall says whether an expression calls something whose effects come in between.
+// hasCall reports whether an expression calls something whose effects come in between.
 func hasCall(e ast.Expr) bool {
 	if e == nil || e.Const() != nil {
 		return false
@@ -124,7 +124,7 @@ func hasCall(e ast.Expr) bool {
 	return slices.ContainsFunc(ast.Parts(e), hasCall)
 }
 
-// mayReject says whether the evaluation of an expression may send a parser to reject.
+// mayReject reports whether the evaluation of an expression may send a parser to reject.
 func mayReject(e ast.Expr) bool {
 	if m, ok := e.(*ast.Member); ok && (m.Sel == ast.SelNext || m.Sel == ast.SelLast) {
 		return true
@@ -284,7 +284,7 @@ func (c *compiler) refSlice(e *ast.Slice) (act, place) {
 	return pre, p
 }
 
-// sameRep says whether a value of either type lies in memory as one of the other would.
+// sameRep reports whether a value of either type lies in memory as one of the other would.
 func sameRep(a, b types.Type) bool {
 	wa, oka := scalarWidth(a)
 	wb, okb := scalarWidth(b)

@@ -17,7 +17,7 @@ type average struct {
 	last units.Time
 }
 
-// remains is which share of what a filter held a time ago it still holds.
+// remains returns the share of a filter's content that is left at now.
 func (a *average) remains(now, constant units.Time) float64 {
 	dt := max(now-a.last, 0)
 	a.last = max(a.last, now)
@@ -172,7 +172,7 @@ func newWred(name string, n int, drop, keep uint64) objectDef {
 	return objectDef{name: name, make: func() object { return &Wred{name, drop, keep, newAverages[EarlyDrop](n)} }}
 }
 
-// cellOf returns what finds the average that a call is on, by its index; without one it is the entry's.
+// cellOf returns code that finds a call's average by its index; without an index it is the entry's.
 func cellOf[S any](c *compiler, index ast.Expr) func(*machine, *averages[S]) (*average, *S) {
 	if index == nil {
 		return func(m *machine, of *averages[S]) (*average, *S) { return of.ofEntry(m) }

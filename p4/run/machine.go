@@ -47,13 +47,13 @@ type errorCodes struct {
 // An object is an extern object's state in one pipeline.
 type object any
 
-// An objectDef says what an extern object is called and how its state is made.
+// An objectDef names an extern object and makes its state.
 type objectDef struct {
 	name string // of the control plane
 	make func() object
 }
 
-// An intent is what the program asked of its architecture by extern calls.
+// An intent is the program's requests to its architecture, by extern calls.
 type intent struct {
 	clones   []cloneIntent
 	resubmit int // list index + 1, 0 none
@@ -85,7 +85,7 @@ type (
 	op  func(*machine) ctl    // a statement
 )
 
-// turns is how many parser states and loop iterations a packet may take, so that no program runs for ever.
+// turns bounds the parser states and loop iterations of a packet, so that every program ends.
 const turns = 1 << 16
 
 func seq(ops []op) op {

@@ -61,7 +61,7 @@ func (r *Register) store(i uint64, v []uint64) {
 	}
 }
 
-// Reset sets every cell back to what it held at the beginning.
+// Reset sets every cell back to its initial value.
 func (r *Register) Reset() {
 	clear(r.w)
 	if r.first != nil {
@@ -71,7 +71,7 @@ func (r *Register) Reset() {
 	}
 }
 
-// A directRegister is a cell of each entry of one table: the words from at on of those that the entry has.
+// A directRegister is a cell of each entry of one table: some of the entry's words, from at on.
 type directRegister struct {
 	at    int // -1: no table has it
 	first []uint64
@@ -98,7 +98,7 @@ type Counter struct {
 	packets, bytes []uint64
 }
 
-// Packets is how many packets were counted at i; 0 beyond the end.
+// Packets returns the number of packets counted at i; 0 beyond the end.
 func (c *Counter) Packets(i int) uint64 {
 	if i < 0 || i >= len(c.packets) {
 		return 0
@@ -106,7 +106,7 @@ func (c *Counter) Packets(i int) uint64 {
 	return c.packets[i]
 }
 
-// Bytes is how many bytes were counted at i; 0 beyond the end.
+// Bytes returns the number of bytes counted at i; 0 beyond the end.
 func (c *Counter) Bytes(i int) uint64 {
 	if i < 0 || i >= len(c.bytes) {
 		return 0

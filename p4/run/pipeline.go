@@ -21,13 +21,13 @@ const (
 	Resubmitted  Instance = 6
 )
 
-// A Depth is how much stands in a queue.
+// A Depth is a queue's length.
 type Depth struct {
 	Packets int
 	Bytes   units.Bytes
 }
 
-// An Intrinsic is what the switch knows of a packet besides its bytes. The pipeline turns
+// An Intrinsic is the switch's knowledge of a packet besides its bytes. The pipeline turns
 // it into the metadata of the program's architecture, in that one's units.
 type Intrinsic struct {
 	IngressPort, EgressPort uint16
@@ -70,7 +70,7 @@ type Frame struct {
 	Packet Intrinsic
 }
 
-// A Verdict says what became of a packet. One may be used again and again; then it costs no memory.
+// A Verdict is the fate of a packet. It may be used again, and then costs no memory.
 type Verdict struct {
 	// Copies are to be queued at their EgressPort, in this order: none or one of a
 	// unicast packet, all of a multicast group, clones, and what comes of a recirculated packet.
@@ -79,7 +79,7 @@ type Verdict struct {
 	Sent []Frame
 
 	Drops, Clones, Resubmits, Recirculations, Digests int
-	// Asserts is how many assert() and assume() were false.
+	// Asserts is the number of assert() and assume() calls that were false.
 	Asserts int
 	// ParserError is the error of the last parser that ran, 0 for NoError: see Program.ErrorName.
 	ParserError int
@@ -102,7 +102,7 @@ func (v *Verdict) send(port uint16, b []byte, in *Intrinsic) {
 // A Replica is one copy of a multicast packet.
 type Replica struct{ Port, ID uint16 }
 
-// A Mirror is where a clone session sends its copies.
+// A Mirror is the destination of a clone session's copies.
 type Mirror struct {
 	Port uint16
 	// Group, if not 0, is the multicast group that gets the copies instead of Port.
@@ -111,13 +111,13 @@ type Mirror struct {
 	MaxLength int
 }
 
-// Bounds on what one packet may cause, so that no program runs for ever.
+// Bounds on the work that one packet may cause, so that every program ends.
 const (
 	maxResubmits = 64
 	maxCopies    = 64
 )
 
-// architecture is what v1model and TNA differ in.
+// architecture holds the differences between v1model and TNA.
 type architecture interface {
 	ingress(pl *Pipeline, pk *Packet, v *Verdict)
 	egress(pl *Pipeline, pk *Packet, v *Verdict)
@@ -152,13 +152,13 @@ func (p *Program) New() *Pipeline {
 	return pl
 }
 
-// Program is what the pipeline runs.
+// Program returns the pipeline's program.
 func (pl *Pipeline) Program() *Program { return pl.prog }
 
 // Seed begins the stream of random numbers anew.
 func (pl *Pipeline) Seed(s uint64) { pl.m.rng.seed(s) }
 
-// SetLog has f called with what log_msg says; nil, as at the beginning, drops it.
+// SetLog has f called with log_msg's messages; nil, the default, drops them.
 func (pl *Pipeline) SetLog(f func(string)) { pl.m.log = f }
 
 // Reset empties all state but the program's own entries: tables, registers, counters,
@@ -292,7 +292,7 @@ func (m *machine) counts(v *Verdict) {
 	m.asserts, m.digests = 0, 0
 }
 
-// rest is what the deparser has emitted and what the parser has not consumed.
+// rest returns the deparser's bytes and the rest that the parser has not consumed.
 func (m *machine) rest() []byte {
 	if m.outPos&7 == 0 && m.pos&7 == 0 {
 		m.out = append(m.out[:m.outPos>>3], m.pkt[m.pos>>3:]...)
@@ -503,7 +503,7 @@ func (pl *Pipeline) Wred(name string) (*Wred, error) {
 	return objectNamed[*Wred](pl, "wred", name)
 }
 
-// EntryCounts is what the direct counter of a table has counted at each entry, in order of addition,
+// EntryCounts returns the direct counts of a table's entries, in order of addition,
 // the program's own entries first.
 func (pl *Pipeline) EntryCounts(table string) (packets, bytes []uint64, err error) {
 	s, err := pl.table(table)

@@ -63,7 +63,7 @@ func Check(p *ast.Program) (Report, error) {
 	return Report{Architecture: prog.arch, Tables: len(prog.tables), Warnings: prog.warnings}, nil
 }
 
-// A Report is what Check finds in a program that is right.
+// A Report is Check's findings in a correct program.
 type Report struct {
 	Architecture string // "v1model" or "tna"
 	Tables       int    // how many it has

@@ -55,7 +55,7 @@ type TableInfo struct {
 	Actions []ActionInfo
 }
 
-// A Match is what an entry asks of one key. Mask and High are nil where the kind has none.
+// A Match is an entry's condition on one key. Mask and High are nil where the kind has none.
 type Match struct {
 	Value *big.Int
 	Mask  *big.Int // ternary, lpm, optional (0: any); nil: all bits
@@ -310,7 +310,7 @@ func setWords(d []uint64, v *big.Int) {
 	}
 }
 
-// within says whether v is from lo to hi.
+// within reports whether v is from lo to hi.
 func (k *KeyInfo) within(v, lo, hi []uint64) bool {
 	return cmpSign(lo, v, k.Width, k.signed) <= 0 && cmpSign(v, hi, k.Width, k.signed) <= 0
 }

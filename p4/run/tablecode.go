@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
-// tableCode is what applies a table: apply leaves 1 in w[hit] on a hit, and in w[ran] the action's index in the table's list.
+// tableCode applies a table: apply leaves 1 in w[hit] on a hit, and in w[ran] the action's index in the table's list.
 type tableCode struct {
 	apply    op
 	hit, ran int
@@ -20,7 +20,7 @@ type tableCode struct {
 func (c *compiler) applyResult(e *ast.Member) num {
 	call, ok := e.X.(*ast.Call)
 	if !ok || call.Table == nil {
-		c.failf(e, "not supported: %s of what is no table's apply()", e.Name)
+		c.failf(e, "not supported: %s of an expression other than a table's apply()", e.Name)
 	}
 	t := c.table(call.Table)
 	apply, slot, flip := t.apply, t.hit, uint64(0)
@@ -175,7 +175,7 @@ func (c *compiler) tableAction(at ast.Node, d *ast.ActionDecl, bound []*ast.Boun
 	return c.call(rest, ps, at, false, func() op { return c.block(d.Body) }), off
 }
 
-// isData says whether the control plane gives a parameter.
+// isData reports whether the control plane gives a parameter.
 func isData(p *ast.Param) bool { return p.Dir == types.None }
 
 var matchKinds = map[string]MatchKind{
@@ -287,7 +287,7 @@ func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 	}
 }
 
-// autoCount says whether a direct counter counts without being called.
+// autoCount reports whether a direct counter counts without being called.
 func (c *compiler) autoCount() bool { return c.prog.arch == "v1model" }
 
 func (c *compiler) staticAction(t *ast.TableDecl, call *ast.ActionCall) staticAction {

@@ -27,7 +27,7 @@ const (
 	tnaPipePorts = 128
 )
 
-// A tnaChip is what Tofino 1 and 2 differ in.
+// A tnaChip holds the differences between Tofino 1 and 2.
 type tnaChip struct {
 	portData int    // bytes of port metadata, or of resubmitted data
 	recirc   uint16 // a frame that leaves by this port of a pipe comes in by it again
@@ -267,7 +267,7 @@ func cells(d Depth) uint64 {
 	return min(uint64((d.Bytes+tnaCell-1)/tnaCell), mask64(19))
 }
 
-// parserError is what the chip's parser_err says.
+// parserError returns the chip's parser_err.
 func parserError(m *machine) uint64 {
 	switch {
 	case !m.failed:

@@ -95,7 +95,7 @@ func (o tnaObject) member(i int) string {
 	return ""
 }
 
-// cell is the type of what a register holds.
+// cell returns the type of a register's cells.
 func (o tnaObject) cell() types.Type {
 	at := ast.At{P: o.in.At}
 	if len(o.x.TypeArgs) == 0 {
@@ -661,7 +661,7 @@ func (t tnaCall) checksum(at int) op {
 	return nil
 }
 
-// input is what the first argument gives to a hash or a sum.
+// input returns the first argument of a hash or a checksum as bytes.
 func (t tnaCall) input() *hashInput {
 	in := &hashInput{}
 	in.add(t.compiler, t.arg(0))

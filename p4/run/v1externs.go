@@ -394,7 +394,7 @@ func (c *compiler) logMsg(e *ast.Call) op {
 	}
 }
 
-// logged is how a value stands in a message.
+// logged returns code that formats a value for a message.
 func (c *compiler) logged(x ast.Expr) func(*machine) string {
 	p := c.temp(x.Type())
 	st := c.store(x, p)
@@ -405,7 +405,7 @@ func (c *compiler) logged(x ast.Expr) func(*machine) string {
 	}
 }
 
-// loggedAt is how the value at p stands in a message: a number is decimal, a struct or header
+// loggedAt returns code that formats the value at p: a number is decimal, a struct or header
 // (name:value,name:value) as in BMv2. An invalid header is "(invalid)"; BMv2 shows its fields as zeros.
 func (c *compiler) loggedAt(at ast.Node, p place) func(*machine) string {
 	if w, ok := scalarWidth(p.t); ok {

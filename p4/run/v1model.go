@@ -146,7 +146,8 @@ func get(m *machine, at int) uint64 {
 
 func micros(t units.Time) uint64 { return uint64(t / units.Microsecond) }
 
-// fresh clears headers and metadata but for what list preserves of the packet whose state is from.
+// fresh clears headers and metadata except the fields that list preserves of the packet whose
+// state is from.
 func (a *v1model) fresh(m *machine, state int, list int, from []uint64) {
 	clear(m.w[:state])
 	a.preserve(m, list, from)
@@ -276,7 +277,7 @@ func (pl *Pipeline) toMirror(c *Packet, s Mirror, v *Verdict) {
 	v.Copies = append(v.Copies, c)
 }
 
-// save keeps a packet's state for what a field list preserves of it.
+// save keeps a packet's state, of which field lists preserve fields.
 func (pl *Pipeline) save(state []uint64) {
 	pl.saved = append(pl.saved[:0], state...)
 }

@@ -32,7 +32,7 @@ func trim(v []uint64, width int) {
 	}
 }
 
-// signBit says whether bit width-1 is set.
+// signBit reports whether bit width-1 is set.
 func signBit(v []uint64, width int) bool {
 	i := width - 1
 	return v[i/64]>>uint(i%64)&1 != 0

@@ -309,7 +309,7 @@ func (q *QP) badResponse(status ib.WCStatus, eff *Effects) {
 	q.fail(status, eff)
 }
 
-// takeCredits raises the limit sequence number by what an AETH grants (IBA
+// takeCredits raises the limit sequence number by the credits of an AETH (IBA
 // 9.7.7.2).
 func (q *QP) takeCredits(h *Header, eff *Effects) {
 	if !q.credits || h.Syndrome&syndromeKind != syndromeKindACK {

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Config is what a queue pair has to know to receive: the attributes of INIT
+// Config is a queue pair's receive side: the attributes of INIT
 // and of INIT to RTR (IBA chapter 11), and the sizes of what New allocates.
 type Config struct {
 	// Type is RC, UC or UD. Zero is RC. On the other two MaxDestRdAtomic,
@@ -14,7 +14,7 @@ type Config struct {
 	// MTU is the payload of a full packet: the path MTU, with UD the port's, or in a model
 	// that compares itself with other simulators anything from 64 to 65535.
 	MTU units.Bytes
-	// SendDepth is how many requests the send queue holds, 1 to 65536.
+	// SendDepth is the number of requests the send queue holds, 1 to 65536.
 	SendDepth int
 	// Recv is the receive queue. It may be nil: then every packet that needs a
 	// receive is answered with an RNR NAK.
@@ -25,7 +25,7 @@ type Config struct {
 
 	// RemotePSN is the PSN that the first request will have (rq_psn).
 	RemotePSN units.PSN
-	// MaxDestRdAtomic is how many READ and atomic requests of the other side
+	// MaxDestRdAtomic is the number of READ and atomic requests of the other side
 	// may be outstanding here, 0 to 255: the responder resources. A requester
 	// must not be given a larger MaxRdAtomic.
 	MaxDestRdAtomic int
@@ -51,7 +51,7 @@ type Config struct {
 	Reorder int
 }
 
-// SendConfig is what a queue pair has to know to send: the attributes of RTR to
+// SendConfig is a queue pair's send side: the attributes of RTR to
 // RTS (IBA chapter 11) and the choices that the specification leaves to a
 // requester. Unreliable connections and datagrams have only InitialPSN and Window, which there
 // bounds what is described and not yet Sent; the others must be zero.
@@ -61,17 +61,17 @@ type SendConfig struct {
 	// Timeout is the encoded time without progress after which the requester
 	// sends again: 4.096 us * 2^Timeout; 0 is never, the largest is 31.
 	Timeout uint8
-	// RTOHigh, if not 0, is used instead of what Timeout says.
+	// RTOHigh, if not 0, replaces Timeout.
 	RTOHigh units.Time
 	// RTOLow, if not 0, is used instead with at most three packets outstanding (IRN,
 	// section 3.1). It needs Config.Reorder.
 	RTOLow units.Time
-	// RetryCount is how often in a row, without progress, the requester goes
+	// RetryCount is the number of times in a row, without progress, that the requester goes
 	// back after a timeout or a sequence error, 0 to 7. Seven is not infinite.
 	RetryCount uint8
 	// RNRRetry is the same for RNR NAKs, 0 to 7, but 7 is infinite.
 	RNRRetry uint8
-	// MaxRdAtomic is how many READ and atomic requests may be outstanding, 0
+	// MaxRdAtomic is the largest number of outstanding READ and atomic requests, 0
 	// to 255.
 	MaxRdAtomic int
 	// ReadPackets cuts READs: none asks for more than this many packets. A longer READ
@@ -79,10 +79,11 @@ type SendConfig struct {
 	// READs whole. A responder can't distinguish the parts from READs. Since it counts
 	// the parts as messages, its credits can't be used with them.
 	ReadPackets int
-	// AckReqEvery sets AckReq on every so many packets of a message. The message's
-	// last packet, the one that exhausts Window and those that [QP.BoundInflight]
-	// selects always have it. 0 means 64. 1 is for congestion control that acts on
-	// each packet. A driver may set AckReq on any request itself.
+	// AckReqEvery sets AckReq on every AckReqEvery-th packet of a message. It is also
+	// set on the message's last packet, the packet that exhausts Window and the
+	// packets that [QP.BoundInflight] selects. 0 means 64. 1 is for congestion
+	// control that acts on each packet. A driver may set AckReq on any request
+	// itself.
 	AckReqEvery int
 	// Window bounds the PSNs that are sent and not acknowledged, 1 to 2^23; 0
 	// means 2^23. A READ may start as long as one PSN is free and reach beyond

@@ -91,7 +91,7 @@
 // opcodes, operations admitted, length, receive, resources, R_Key. One NAK answers
 // a gap, until the expected PSN arrives (9.7.5.1). Duplicates are acknowledged,
 // executed again (READ) or answered with the saved result (atomics) from the
-// responder resources (9.7.5.1); those that are not among them are dropped. Fatal
+// responder resources (9.7.5.1); others are dropped. Fatal
 // NAKs go out behind all responses owed before, and the QP is in state Err at once.
 //
 // Acknowledgements are a state, not a queue: a driver that takes responses

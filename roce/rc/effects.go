@@ -42,8 +42,8 @@ type Descriptor struct {
 	VA      uint64 // SourceMemory
 	RKey    uint32 // SourceMemory
 
-	// Expect is the bytes of a request's answer: for a READ those that its responses
-	// will carry, for others 0. What counts against a congestion window is Payload +
+	// Expect is the number of payload bytes in a READ's responses; 0 for other
+	// requests. What counts against a congestion window is Payload +
 	// Expect.
 	Expect uint32
 	// Last marks the last packet of a request or response message.
@@ -133,7 +133,7 @@ const (
 	PlaceAtomic                  // Header.Orig, 8 bytes, to the request in Slot
 )
 
-// Place is where the payload of the received packet goes.
+// Place is the destination of a received packet's payload.
 type Place struct {
 	Kind   PlaceKind
 	Slot   uint32
@@ -185,7 +185,7 @@ func (s EventSet) Has(e ib.EventType) bool { return s&(1<<e) != 0 }
 
 func (s *EventSet) add(e ib.EventType) { *s |= 1 << e }
 
-// Effects is what a call asks of the driver. It belongs to the driver, which
+// Effects is a call's list of things for the driver to do. It belongs to the driver, which
 // passes the same one again and again. Do says which of Check, Place, Atomic
 // and Recv are valid: the others hold old values.
 type Effects struct {

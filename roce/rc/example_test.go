@@ -20,7 +20,7 @@ type endpoint struct {
 	eff    rc.Effects
 }
 
-// base is where the region begins in the address space of its host.
+// base is the region's first address in its host's address space.
 const base = 0x10000
 
 func newEndpoint() *endpoint {

@@ -2,8 +2,8 @@ package rc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// SendQueued counts the requests that PollSend has not gone past: those that
-// take up room in the send queue.
+// SendQueued returns the number of requests that take up room in the send queue: PollSend
+// has not gone past them.
 func (q *QP) SendQueued() int { return int(q.tail - q.poll) }
 
 // AnswerTo returns the slot of the outstanding READ or atomic whose answer has a packet of

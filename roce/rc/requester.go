@@ -12,14 +12,14 @@ import (
 type wqe struct {
 	Request
 	psn, end int64  // the PSNs it uses: from psn up to end
-	ssn      int64  // its number among those that are messages, from 1 (IBA 9.7.7.2)
+	ssn      int64  // its number among the messages, from 1 (IBA 9.7.7.2)
 	rdBefore uint32 // how many READ requests and atomics were posted before it
 	kind     kind
 	issued   bool        // a local invalidate or a bind was handed out; a datagram has left
 	status   ib.WCStatus // why it failed, if it did; others are flushed
 }
 
-// kind is what matters of a WROpcode here.
+// kind classes the WROpcodes.
 type kind uint8
 
 const (

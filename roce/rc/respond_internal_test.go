@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ResponsesLeft is what is owed of READs, up to what its caller wants to know.
+// ResponsesLeft returns the READ responses owed, up to the caller's bound.
 func TestResponsesLeft(t *testing.T) {
 	p := keeping(t, SendConfig{})
 	for _, packets := range []uint32{3, 4} {

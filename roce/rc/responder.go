@@ -37,7 +37,7 @@ type responder struct {
 
 	// Selective repeat.
 	last  int64 // the packet last received, if it was kept, or -1
-	most  int64 // one past the highest of those that were kept
+	most  int64 // one past the highest PSN that was kept
 	nakAt int64 // the packet that caused the NAK
 	owes  int   // how many of ahead.owed there are
 	*ahead
@@ -70,7 +70,7 @@ type responder struct {
 const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
 	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
 
-// awaiting says what Checked is to go on with.
+// awaiting is the step at which Checked goes on.
 type awaiting uint8
 
 const (
@@ -228,7 +228,7 @@ func wraps(va uint64, length uint32) bool {
 	return length > 0 && va+uint64(length-1) < va
 }
 
-// needsCheck fills in what the driver must check before h can be executed.
+// needsCheck fills in the check that the driver must do before h can be executed.
 func (q *QP) needsCheck(h *Header, c *Check) bool {
 	switch h.Opcode.Operation() {
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:

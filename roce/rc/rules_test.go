@@ -32,7 +32,7 @@ import (
 //	state                       => the state
 //	fresh                       => whether what was described last should be sent
 //	inflight                    => the bytes in flight
-//	counters                    => those that are not 0
+//	counters                    => all but zeros
 //
 // The MTU is 256, PSNs start at 0, and everything is allowed unless cfg says
 // otherwise.

@@ -22,16 +22,16 @@ import (
 //     the first that is missing: IRN waits for the timeout.
 //   - After a timeout all that is not known to have arrived is sent again.
 
-// firstsAhead is how many WRITEs of several packets a responder follows beyond a gap.
+// firstsAhead is the number of WRITEs of several packets a responder follows beyond a gap.
 const firstsAhead = 16
 
-// repeatsOwed is how many requests for missing responses a responder remembers.
+// repeatsOwed is the number of requests for missing responses a responder remembers.
 const repeatsOwed = 16
 
-// lowPackets is IRN's N: with so many packets outstanding or fewer, RTOLow applies.
+// lowPackets is IRN's N: RTOLow applies with at most this many packets outstanding.
 const lowPackets = 3
 
-// bitmap is a set of PSNs within a window of so many bits, a power of two.
+// bitmap is a set of PSNs within a window, whose length in bits is a power of two.
 type bitmap []uint64
 
 func newBitmap(bits int) bitmap { return make(bitmap, bits/64) }
@@ -70,7 +70,7 @@ func (q *QP) find(p int64) uint32 {
 	return i
 }
 
-// sizeAt returns what the packet p of w adds to the bytes in flight.
+// sizeAt returns the bytes in flight that packet p of w adds.
 func (q *QP) sizeAt(w *wqe, p int64) int64 {
 	if w.kind == kindAtomic {
 		return 0
@@ -120,7 +120,7 @@ func (q *QP) missing(w *wqe, p int64) int64 {
 	return to
 }
 
-// repeatSize returns what the packet to be sent again adds to the bytes in flight.
+// repeatSize returns the bytes in flight that the next repeated packet adds.
 func (q *QP) repeatSize(w *wqe) int64 {
 	if w.kind == kindRead {
 		return q.readBytes(w, q.at, q.missing(w, q.at))
@@ -390,7 +390,7 @@ func (q *QP) failAt(now units.Time, p int64, status ib.WCStatus, eff *Effects) {
 	eff.Drop = DropOutOfOrder
 }
 
-// ahead is what a responder of selective repeat has kept.
+// ahead holds a responder's packets beyond a gap, in selective repeat.
 type ahead struct {
 	got, ends bitmap // packets beyond the gap that were kept, and those of them that end a message
 	firsts    [firstsAhead]writeAhead
@@ -514,7 +514,7 @@ func (q *QP) forget() {
 	}
 }
 
-// takeFirst takes the WRITE whose First is p out of those that were kept, if there is one.
+// takeFirst takes the WRITE whose First is p out of the kept ones, if there is one.
 func (q *QP) takeFirst(p int64) (m writeAhead, ok bool) {
 	i := slices.IndexFunc(q.firsts[:q.begun], func(m writeAhead) bool { return m.psn == p })
 	if i < 0 {

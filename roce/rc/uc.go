@@ -9,12 +9,12 @@ import (
 // packet as it leaves. The responder silently drops a message with an error or a
 // gap, and goes on with the next.
 
-// ucPast is how many PSNs before the expected one are taken for packets that the
+// ucPast is the number of PSNs before the expected one that are taken for packets that the
 // network has delayed or doubled. Any other PSN than the expected one is a gap.
 const ucPast = 1 << 16
 
-// ucOpcodes is the set of operations that an unreliable connection has, and
-// ucStarts of those that begin a message.
+// ucOpcodes is the set of an unreliable connection's operations, ucStarts the subset that
+// begins a message.
 const (
 	ucStarts = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm |
 		1<<ib.WriteFirst | 1<<ib.WriteOnly | 1<<ib.WriteOnlyImm

@@ -9,7 +9,7 @@ import (
 // Unreliable datagrams (IBA 9.8.3): every request is one packet to a place of its
 // own, which the driver knows, and nothing is acknowledged or put in order.
 
-// GRHBytes is what a datagram's receive holds before the payload (IBA 11.4.2.1):
+// GRHBytes is the length of the header before a datagram's payload in a receive (IBA 11.4.2.1):
 // the global route header, which over IPv4 is 20 bytes without meaning and the IPv4
 // header (annex A17.4.5.2).
 const GRHBytes = 40
@@ -26,7 +26,8 @@ func QKey(request, own uint32) uint32 {
 	return request
 }
 
-// isDatagram says what is wrong with a request of a datagram queue pair.
+// isDatagram returns what is wrong with a request of a datagram queue pair, nil if
+// nothing is.
 func (q *QP) isDatagram(w *wqe) error {
 	if w.Op != ib.WRSend && w.Op != ib.WRSendWithImm {
 		return fmt.Errorf("rc: %v on a datagram queue pair, which has SEND, with or without immediate data", w.Op)

@@ -147,9 +147,8 @@ func collectivePlan(w *Workload, label int, hosts []int, size units.Bytes, itera
 	}}
 }
 
-// collective sends the messages of an iteration in the order that their
-// dependencies allow: a message is posted when all those that it waits for have
-// arrived.
+// collective sends the messages of an iteration in the order of their dependencies: a
+// message is posted when all messages for which it waits have arrived.
 type collective struct {
 	together
 	w       *Workload
@@ -166,7 +165,7 @@ type collective struct {
 	steps   []collectiveStep
 	missing []int32      // of each step: messages that it still waits for
 	posted  atomic.Int64 // messages of this iteration
-	open    atomic.Int64 // those that have not arrived
+	open    atomic.Int64 // messages that have not arrived
 	runs    bool         // an iteration
 	at      units.Time   // of the next one, or Never
 	begun   units.Time   // of this one
@@ -175,7 +174,7 @@ type collective struct {
 // collectiveStep is a message of an iteration.
 type collectiveStep struct {
 	conn  int32
-	waits int32   // for so many messages
+	waits int32   // the number of messages that it waits for
 	frees []int32 // the steps that wait for this one
 	size  units.Bytes
 }

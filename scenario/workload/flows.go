@@ -69,7 +69,7 @@ func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Fl
 	return f
 }
 
-// class returns what Flow.Class and Conn.Class are.
+// class returns the index for Flow.Class and Conn.Class.
 func (w *Workload) class() int {
 	if w.Priority == nil {
 		return 0
@@ -281,7 +281,7 @@ func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network,
 	}
 }
 
-// FlowSize is how many bytes a flow has: Unlimited, or above 0.
+// FlowSize is the number of bytes of a flow: Unlimited, or above 0.
 type FlowSize units.Bytes
 
 // Unlimited is the size of a flow without end.

@@ -10,7 +10,7 @@ import (
 // HostSet is a choice of hosts: a number of them, a list, or all.
 type HostSet struct {
 	All   bool
-	Count int      // the first so many; 0 if All or Names
+	Count int      // the number of hosts from the first on; 0 if All or Names
 	Names []string // names such as "h3" and ranges such as "h0..h9"
 }
 

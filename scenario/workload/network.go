@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// network is what workloads must know of the hosts.
+// network is the workloads' knowledge of the hosts.
 type network struct {
 	*fabric.Topology
 	rack   []int        // of each host: the number of its switch

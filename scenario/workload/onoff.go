@@ -34,7 +34,7 @@ type OnOff struct {
 // burstMessage is the default size of a burst's messages.
 const burstMessage = 64 * units.KiB
 
-// burstAhead is how much of a burst is posted and not completed.
+// burstAhead is the part of a burst that is posted and not completed.
 const burstAhead = 256 * units.KiB
 
 func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) plan {

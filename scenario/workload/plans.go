@@ -126,7 +126,7 @@ func (p *Plans) Traffic(seed uint64) []*Traffic {
 	return all
 }
 
-// stream returns what gives each entity of workload i its random numbers.
+// stream returns a function that gives each entity of workload i its random numbers.
 func (p *Plans) stream(i int, seed uint64) func(entity string) des.Stream {
 	return func(entity string) des.Stream {
 		return des.NewStream(seed, "workload/"+p.workloads[i].Name+"/"+entity)

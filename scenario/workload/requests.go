@@ -52,8 +52,8 @@ type Storage struct {
 	Loop `yaml:",inline"`
 }
 
-// Loop is how a client's requests come: in a closed loop, each after another has
-// been answered, or in an open one, whether or not.
+// Loop is the arrival process of a client's requests: closed, each after another has been
+// answered, or open, at times of its own.
 type Loop struct {
 	// Requests that a client has under way: the queue depth. In a closed loop that
 	// is always this number, by default 1. With `rate` it is the most, by default
@@ -227,16 +227,16 @@ type requests struct {
 	more     atomic.Int64 // clients with requests left to begin
 }
 
-// client is what a client's host knows.
+// client is the state of a client's host.
 type client struct {
 	draw   des.Stream
 	first  []int // the first connection of each pair
 	turn   int   // index into first of the next, where they take turns
 	gap    units.Time
 	left   int   // requests to begin; negative is no bound
-	free   int   // of those that may be under way; negative is no bound
+	free   int   // requests that may still begin; negative is no bound
 	open   int   // requests under way, or that wait
-	late   []int // those that wait for free, from head on
+	late   []int // requests that wait for free, from head on
 	head   int
 	ended  bool
 	pool   []ask // by tag
@@ -244,7 +244,8 @@ type client struct {
 	timers timers // each begins a request
 }
 
-// server is what a server's host knows: the answers to requests whose service has begun.
+// server is the state of a server's host: the answers to requests whose service has
+// begun.
 type server struct {
 	answers []Post
 	idle    []int

@@ -117,7 +117,7 @@ func (s *Sizes) decodePoints(d *tree.Document, n *tree.Node, path string) {
 // give makes points the distribution.
 func (s *Sizes) give(name string, c points) {
 	d := &Distribution{Name: name, points: c, whole: c[len(c)-1].share}
-	if c[0].share > 0 { // so many are of the first size
+	if c[0].share > 0 { // this share is of the first size
 		d.points = append(points{{c[0].size, 0}}, c...)
 	}
 	s.given, s.Least, s.Most = d, units.Bytes(c[0].size), units.Bytes(c[len(c)-1].size)
@@ -151,7 +151,7 @@ func (c *points) add(size, share string) string {
 	return ""
 }
 
-// ends says what is wrong with the last point.
+// ends returns the fault of the last point.
 func (c points) ends() string {
 	if len(c) == 0 {
 		return "there is no point: give sizes and shares, such as 10000 0.15, up to a share of 1 or 100"

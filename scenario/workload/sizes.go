@@ -19,7 +19,7 @@ type Distribution struct {
 	whole   float64 // what the points count up to: 1 or 100
 }
 
-// point says that the given share of flows has at most so many bytes.
+// point says that the given share of flows has at most size bytes.
 type point struct{ size, share float64 }
 
 // Distributions lists the built-in ones by name.

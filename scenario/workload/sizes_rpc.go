@@ -2,8 +2,8 @@ package workload
 
 // googleRPC is the sizes of all RPCs at a Google data centre in 2008, as Homa
 // (Montazeri et al., SIGCOMM 2018, workload W3's source) and Aquila (Gibson et
-// al., NSDI 2022) refer to them: bytes, percent at or below. The points are those
-// that HPCC's traffic generator ships as GoogleRPC2008.
+// al., NSDI 2022) refer to them: bytes, percent at or below. The points are GoogleRPC2008
+// of HPCC's traffic generator.
 var googleRPC = []point{
 	{0, 0}, {3, 6.48826}, {32, 9.73239}, {36, 10.8913}, {40, 12.0503}, {46, 13.2092}, {53, 14.3681},
 	{64, 15.5271}, {70, 18.7988}, {77, 22.0705}, {85, 25.3422}, {96, 28.6139}, {110, 31.8856},

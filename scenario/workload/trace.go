@@ -78,7 +78,7 @@ func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) p
 	return &tracePlan{w: w, label: net.label(w.Label), hosts: hosts, origin: p.Origin, flows: flows}
 }
 
-// readWhole reads a file of at most so many bytes.
+// readWhole reads a file of at most most bytes.
 func readWhole(name string, most units.Bytes) ([]byte, error) {
 	info, err := os.Stat(name) // before Open, which waits for the writer of a pipe
 	switch {

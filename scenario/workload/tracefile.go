@@ -38,7 +38,7 @@ type traceFlow struct {
 	start    units.Time
 }
 
-// traceError is what is wrong with a line of a trace.
+// traceError is the error of a line of a trace.
 type traceError struct {
 	line  int
 	field string // such as "size"; empty for the line

@@ -26,7 +26,7 @@ import (
 type Traffic struct {
 	// Workload is the index of the workload.
 	Workload int
-	// Start is when to open the connections and to call Tick first.
+	// Start is the time to open the connections and to call Tick first.
 	Start units.Time
 
 	machine machine
@@ -81,7 +81,7 @@ type Task struct {
 	What            string // "read", "write", "rpc", "burst", or the collective's kind
 	Label, Src, Dst int
 	Size            units.Bytes
-	// Start is when the task should have started. One that had to wait, because
+	// Start is the task's due time. One that had to wait, because
 	// as many as may be were under way, counts from here all the same, so that
 	// no slow answer hides the requests that it held up.
 	Start units.Time
@@ -101,7 +101,7 @@ type Task struct {
 	BusFactor  float64
 }
 
-// Actions is what a Traffic wants done.
+// Actions lists a Traffic's requests to its driver.
 type Actions struct {
 	Posts []Post
 	Begun []Task
@@ -149,7 +149,7 @@ func (t *Traffic) Poster(conn int) int { return t.ends[conn].poster }
 // Receiver returns the place of the host that Arrived is called for.
 func (t *Traffic) Receiver(conn int) int { return t.ends[conn].receiver }
 
-// Next is when Tick wants to be called: units.Never if only a host can change anything.
+// Next returns when to call Tick: units.Never if only a host can change anything.
 // It may change with every call of Tick and Settle.
 func (t *Traffic) Next() units.Time { return t.machine.next() }
 
@@ -160,7 +160,7 @@ func (t *Traffic) Tick(now units.Time) *Actions {
 	return t.classed(act)
 }
 
-// NextOf is when TickOf wants to be called for the host at a place, or units.Never. It may
+// NextOf returns when to call TickOf for the host at a place, or units.Never. It may
 // change with every call for that host, and with Tick.
 func (t *Traffic) NextOf(place int) units.Time { return t.machine.nextOf(place) }
 

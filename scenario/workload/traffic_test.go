@@ -46,7 +46,7 @@ func (p *puppet) turns() {
 	p.do(p.t.Settle(p.now))
 }
 
-// next is when something is due that is no message.
+// next returns when something is due that is no message.
 func (p *puppet) next() units.Time {
 	at := p.t.Next()
 	for place := range p.t.Hosts() {
@@ -181,9 +181,9 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// In whatever order messages arrive, a rank of a ring sends a chunk on only after
-// it came, every rank has sent 2 (n-1) chunks, and in total the vector goes round
-// 2 (n-1) times. The other collectives likewise send what they must, and end.
+// In whatever order messages arrive, a rank of a ring sends a chunk on only after it
+// came, every rank has sent 2 (n-1) chunks, and in total the vector goes round 2 (n-1)
+// times. The other collectives also send what they must, and end.
 func TestCollectivesInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "hosts")

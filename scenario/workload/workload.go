@@ -160,7 +160,7 @@ type Flow struct {
 	// Src and Dst are host indices. The data go from Src to Dst, also for a
 	// Read, which Dst posts.
 	Src, Dst int
-	// Size is how many bytes there are; 0 is no end.
+	// Size is the number of bytes to send; 0 is no end.
 	Size units.Bytes
 	// Message is the size of the messages that make up the flow; the last may
 	// be smaller. It is never 0, and at most MaxMessage.

@@ -17,8 +17,8 @@ import (
 type calendar struct {
 	count int // of pending events
 
-	// Events before the end of bucket turn: sorted, the earliest last, and those
-	// that were scheduled after the sort.
+	// Events before the end of bucket turn: sorted, the earliest last, also events
+	// scheduled after the sort.
 	sorted []Event
 	late   heap
 	fresh  bool // sorted was loaded and not yet announced
@@ -156,7 +156,7 @@ func (c *calendar) advance() bool {
 	return true
 }
 
-// distance is how many buckets ahead of turn the next list is. There is one.
+// distance returns the number of buckets from turn to the next list. There is one.
 func (c *calendar) distance() int64 {
 	mask := uint(len(c.heads) - 1)
 	from := uint(c.turn+1) & mask

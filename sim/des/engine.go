@@ -9,8 +9,8 @@ import (
 // NodeID names a destination of events: the index of its Handler.
 type NodeID uint32
 
-// Event is what a Handler is given. Kind and Arg mean what the handler and
-// whoever schedules for it agreed on.
+// Event is a Handler's argument. The handler and its callers agree on the meaning of Kind
+// and Arg.
 type Event struct {
 	At   units.Time
 	Arg  uint64
@@ -51,7 +51,7 @@ type Engine struct {
 	now       units.Time
 	queue     calendar
 	handlers  []Handler
-	early     []Early // likewise, nil for those that are none
+	early     []Early // by handler, nil for a handler that is none
 	announces bool    // some are not
 	sources   uint32
 	events    uint64

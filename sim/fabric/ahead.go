@@ -14,12 +14,12 @@ type Foresight interface {
 	ForeseeMore()
 }
 
-// busyNode is how many events a node must have had in its last window for its
+// busyNode is the number of events a node must have had in its last window for its
 // memory to be fetched ahead of the next: it costs a few nanoseconds a port. Fetched ahead
 // for hosts of two events, too, incast255 took 28 percent more CPU time, and perm1024 as much.
 const busyNode = 12
 
-// foresight is how many nodes ahead what leads to a node's state is fetched.
+// foresight is the number of nodes by which the fetch of a node's pointers runs ahead.
 const foresight = 3
 
 // foresee prefetches the memory that leads to the state of a node that will run
@@ -98,10 +98,10 @@ func (x *Lane) foreseeNext(in *inlet, next *entry, known uint32) {
 	}
 }
 
-// packetsAhead is how many packets ahead of the next one at a host one's own memory is fetched.
+// packetsAhead is the number of packets of a host by which the fetch of a packet's memory runs ahead.
 const packetsAhead = 2
 
-// foreseePackets prefetches the first packets on the link to a host, of which there are so many.
+// foreseePackets prefetches the first of the packets that are on the link to a host.
 func (x *Lane) foreseePackets(in *inlet, packets uint32) {
 	for i := range min(packets, uint32(chunkEntries-in.n)) {
 		prefetch.Line(unsafe.Pointer(x.n.packet(in.head.at(in.n + uint8(i)).handle())))

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// kind is what ports have in common that are of equal parameters: a few of them
+// kind holds the parameters that equal ports share: a few kinds
 // serve a large network, so that they stay in the nearest cache.
 type kind struct {
 	delay     units.Time // of propagation, and the latency of the switch it leads to

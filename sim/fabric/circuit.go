@@ -22,18 +22,18 @@ import (
 // Times are those of the tors. The circuit switch is equally far from all of them, so
 // its own days are the same, later by that delay.
 
-// CircuitConfig is what tors do about circuits, in an RDCN.
+// CircuitConfig configures the tors' use of circuits in an RDCN.
 type CircuitConfig struct {
-	// VOQ is how much a VOQ may hold, besides what the buffer allows; 0 is no bound.
+	// VOQ is a VOQ's capacity, besides the buffer's limit; 0 is no bound.
 	VOQ units.Bytes
 	// Announced is the same from Ahead before dawn to dusk; 0 is no bound.
 	Announced units.Bytes
-	// Ahead is how long before its dawn a circuit is announced: packets that leave
+	// Ahead is the time before its dawn at which a circuit is announced: packets that leave
 	// its VOQ from then to dusk carry Circuit. 0 is at dawn.
 	Ahead units.Time
-	// Guard is how long before dawn a VOQ stops draining into the packet network, so
-	// that what is under way there comes before what takes the circuit. Without it
-	// packets of a flow can overtake each other at dawn.
+	// Guard is the time before dawn at which a VOQ stops draining into the packet
+	// network, so that packets under way there arrive before packets that take the
+	// circuit. Without it packets of a flow can overtake each other at dawn.
 	Guard units.Time
 }
 
@@ -127,7 +127,7 @@ func (n *Network) newCircuits() error {
 	return nil
 }
 
-// since is how long ago the latest dawn of a VOQ's circuit was, below a week.
+// since returns the time since the latest dawn of a VOQ's circuit, below a week.
 func (c *circuits) since(now units.Time, v *voq) units.Time {
 	t := (now - v.dawn) % c.week
 	if t < 0 {

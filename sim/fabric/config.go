@@ -13,9 +13,9 @@ import (
 // MaxPriorities bounds the priorities: IEEE 802.1Q has eight.
 const MaxPriorities = 8
 
-// Config is how the switches and links of a network behave. Start from Default.
+// Config configures the switches and links of a network. Start from Default.
 type Config struct {
-	// Priorities is how many priorities, and so queues a port, there are: 1 to
+	// Priorities is the number of priorities, and so queues a port, there are: 1 to
 	// MaxPriorities. Priority Priorities-1 is the most urgent.
 	Priorities int
 	// MaxFrame is the largest Packet.Size that will be sent. Headroom and the
@@ -40,7 +40,7 @@ type Config struct {
 	HostSend, HostReceive units.Time
 }
 
-// SwitchConfig is how one switch behaves.
+// SwitchConfig configures one switch.
 type SwitchConfig struct {
 	// Latency is from the last bit of a packet in to its entry into a queue, or
 	// its first bit out where none waits. It is no part of a queueing delay.
@@ -60,7 +60,7 @@ type SwitchConfig struct {
 	Classes [MaxPriorities]Class
 }
 
-// Class is how a switch treats a priority.
+// Class configures a priority at a switch.
 type Class struct {
 	// Weight is 0 for strict priority: the queue is served before all of lower
 	// number that are strict and before all that have a weight. Queues with
@@ -75,14 +75,15 @@ type Class struct {
 	PFC   PFC
 }
 
-// Notice is when packets are marked EIN, Pulser's explicit incast notification: all
-// that leave a queue from when its gradient, averaged over the last Window of them, is
-// above Gradient, to the first that leaves HighWater or less behind while it is not.
+// Notice configures EIN, Pulser's explicit incast notification. A queue begins to mark
+// departing packets when its gradient, averaged over the last Window of them, exceeds
+// Gradient; it ends with the first packet that leaves HighWater or less behind while the
+// gradient is no higher.
 type Notice struct {
-	// Gradient is by what share of the port's rate the queue grows in an incast: 0.25
+	// Gradient is the queue's growth in an incast, as a share of the port's rate: 0.25
 	// is Pulser's. 0 turns EIN off.
 	Gradient float64
-	// Window is how many dequeues the gradient is averaged over, 1 to 4096: 50 is
+	// Window is the number of dequeues the gradient is averaged over, 1 to 4096: 50 is
 	// Pulser's.
 	Window int
 	// HighWater is the queue that ends an incast. It should be above the threshold of
@@ -110,18 +111,18 @@ type PFC struct {
 	// Lossless turns it on. Packets of a lossless priority are dropped only if
 	// they overflow the headroom.
 	Lossless bool
-	// XOFF is how many bytes of the priority an ingress port may hold in shared
+	// XOFF is the number of bytes of the priority an ingress port may hold in shared
 	// buffer before it pauses its sender; 0 makes that dynamic, by Class.Alpha.
 	XOFF units.Bytes
-	// XON is where the sender may resume: below XOFF; 0 means two MaxFrames
-	// below what XOFF is at the time.
+	// XON is the level at which the sender may resume: below XOFF; 0 means two
+	// MaxFrames below the current XOFF.
 	XON units.Bytes
 	// Headroom is set aside for each ingress port, for what arrives after it has
 	// decided to pause; 0 computes it from the link so that nothing is lost.
 	Headroom units.Bytes
-	// Watchdog is for how long an egress queue may be paused without a break
-	// before the switch takes it for a storm or a deadlock: it drops what is in
-	// the queue and what comes until the pause ends. 0 is for ever.
+	// Watchdog is the time for which an egress queue may be paused without a break
+	// before the switch takes it for a storm or a deadlock: it drops what is in the
+	// queue and what comes until the pause ends. 0 is for ever.
 	Watchdog units.Time
 	// WatchdogForwards makes the watchdog send in spite of the pause instead.
 	WatchdogForwards bool
@@ -148,10 +149,10 @@ func Default() Config {
 // alphaOne is an Alpha of 1 in fixed point.
 const alphaOne = 1024
 
-// FieldError is what Config.Validate returns of a field that is out of range, several
+// FieldError is Config.Validate's error for a field that is out of range, several
 // joined. Its Key is the field's name in scenarios: "reroute", "faults[0].loss"; a
 // switch's fields have theirs alone ("buffer") or, of one that Switches names, behind
-// its name ("switches.tor0.buffer"), and those of a priority stand behind its number
+// its name ("switches.tor0.buffer"), and a priority's fields stand behind its number
 // ("classes[3].ecn.kmax").
 type FieldError = field.Error
 
@@ -181,7 +182,7 @@ func (f faults) probability(key string, v float64) {
 	f.check(key, v, v >= 0 && v <= 1, "choose a probability, 0 to 1")
 }
 
-// maxSpan bounds the times of what goes on for a while.
+// maxSpan bounds the times of periodic or lasting things.
 const maxSpan = 1000 * units.Second
 
 // Validate returns a *FieldError for every field that is out of range, joined.

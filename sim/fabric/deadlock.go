@@ -26,7 +26,7 @@ type PausedQueue struct {
 // begins at the queue of the port that the topology names first.
 type Circle []PausedQueue
 
-// Since is when the circle closed: when the last of its queues was paused.
+// Since returns when the circle closed: when the last of its queues was paused.
 func (c Circle) Since() units.Time {
 	var t units.Time
 	for i := range c {
@@ -61,8 +61,8 @@ type wait struct {
 	bytes int64
 }
 
-// stuckQueues begins with all paused queues and takes out those that can send again if all
-// others but those that are left do, until no more can.
+// stuckQueues starts from all paused queues and removes each queue that can send again
+// once the queues not in the set drain, until no more can be removed.
 func (n *Network) stuckQueues() *stuckQueues {
 	g := &stuckQueues{n: n, all: map[uint32]bool{}, to: map[uint32][]wait{}}
 	for at := range uint32(len(n.ports)) {
@@ -140,7 +140,8 @@ func (g *stuckQueues) resumes(q uint32, left map[uint32]int64, inSwitch map[int3
 	return rest <= resume
 }
 
-// waitsFor are, of each stuck queue, those that hold what it waits for, in order.
+// waitsFor returns, for each stuck queue, the stuck queues that hold what it waits for,
+// in order.
 func (g *stuckQueues) waitsFor() map[uint32][]uint32 {
 	n, next := g.n, map[uint32][]uint32{}
 	for q := range g.all {

@@ -139,7 +139,7 @@ func (n *Network) Divide(lanes int) error {
 // Division returns how a network is divided, or nil for one that is not.
 func (n *Network) Division() *Division { return n.division }
 
-// Lanes is how many lanes a network has: 1 if it is not divided.
+// Lanes returns the number of lanes: 1 if the network is not divided.
 func (n *Network) Lanes() int { return len(n.lanes) }
 
 // Lookahead is the least delay of any link: for so long nothing that a node does
@@ -168,11 +168,11 @@ func (n *Network) Events() uint64 {
 	return events
 }
 
-// Nodes is how many nodes there are to run in the window that has begun: for Run they are
+// Nodes returns the number of nodes to run in the window that has begun: for Run they are
 // numbered from 0.
 func (d *Division) Nodes() int { return len(d.order[d.turn]) }
 
-// Split returns the node at which the i-th of so many shares of a turn's nodes ends. The
+// Split returns the node at which the i-th of a turn's shares of the nodes ends. The
 // shares are about equal by the work of nodes when all are busy: that of their ports, and of
 // hosts.
 func (d *Division) Split(turn Turn, i, shares int) int {
@@ -222,7 +222,8 @@ func (d *Division) Join(first, second int) {
 	d.joined[a], d.joined[b] = b, a
 }
 
-// nextDue is when something is due by side, between windows, or units.Never.
+// nextDue returns the time of the next event of each side, between windows, or
+// units.Never.
 func (d *Division) nextDue() (next [2]units.Time) {
 	next = noneDue
 	for i := range d.n.lanes {
@@ -365,7 +366,7 @@ func (x *Lane) dueAt(node int32, at units.Time) {
 	*least = min(*least, at)
 }
 
-// absorb takes notice of what was put on the links to a node in the last window.
+// absorb takes in the packets that were put on the links to a node in the last window.
 func (x *Lane) absorb(node int32) {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]
@@ -444,15 +445,15 @@ func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mas
 // numbers, which is the order of events of an undivided network.
 func (n *Network) alarm(at, p uint32) uint32 { return 2*p + uint32(n.inlets[at].link&1^1) }
 
-// agenda is when what is due at the node that a lane runs, within a window: a
-// calendar of one turn, whose buckets hold alarms by their number.
+// agenda holds the due times of the node that a lane runs, within a window: a calendar of
+// one turn, whose buckets hold alarms by their number.
 type agenda struct {
 	start, end units.Time    // of the window
 	least      [2]units.Time // by side: when something is due after it, as far as this lane knows
 
 	shift   uint
 	first   uint32       // the node's first port
-	due     []units.Time // by alarm, of those that are set
+	due     []units.Time // by alarm, if it is set
 	bits    []uint64     // by alarm, whether it is set and in no bucket
 	later   units.Time   // the first that is due after the window
 	nexts   []uint16     // by alarm: the next in its bucket, plus 1

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Endpoint is what sits at a host's port: a NIC. It is called with the lane that runs
+// Endpoint is the device at a host's port: a NIC. It is called with the lane that runs
 // its host. In a divided network it touches its own host's state and that lane only.
 type Endpoint interface {
 	// Arrive is called when the last bit of a packet has arrived. The endpoint
@@ -30,7 +30,7 @@ type Waker interface {
 	Wake(x *Lane, now units.Time, alarm uint32)
 }
 
-// hostAlarms is how many alarms a host has.
+// hostAlarms is the number of alarms a host has.
 const hostAlarms = 4
 
 // alarmed is a host's alarms in an undivided network, where they are the engine's.
@@ -124,8 +124,8 @@ func (n *Network) OnSettle(f func()) { n.settle = f }
 // network.
 func (x *Lane) Concurrent() bool { return x.divided && x.n.division.within }
 
-// Settle has what OnSettle was given called: at once, or in a window of a divided network
-// after the window.
+// Settle calls OnSettle's function: at once, or in a window of a divided network after
+// the window.
 func (x *Lane) Settle() {
 	if x.n.settle != nil && !x.Concurrent() {
 		x.n.settle()

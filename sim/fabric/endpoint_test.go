@@ -117,7 +117,7 @@ func TestOrderAtAnInstant(t *testing.T) {
 	}
 }
 
-// Windows of single instants end at what happens in them.
+// Windows of single instants end at their events.
 func TestSingleInstants(t *testing.T) {
 	e := des.New()
 	n, err := New(e, Star(2, gig(100, us)), Default(), 1)

@@ -37,8 +37,8 @@ const (
 	hopsShift = hashShift + 32
 )
 
-// severed is the port of entry of an entry on a link that was cut before the entry
-// arrived: no switch has so many.
+// severed marks an entry on a link that was cut before the entry arrived. It takes the
+// place of the port of entry; no switch has that many ports.
 const severed = 1<<16 - 1
 
 // Of entry.tel: the telemetry.Kind in two bits, how many records the packet has in
@@ -85,7 +85,7 @@ func (e *entry) dst() uint32         { return uint32(e.to & (1<<hostBits - 1)) }
 func (e *entry) hash() uint32        { return uint32(e.to >> hashShift) }
 func (e *entry) hops() uint8         { return uint8(e.to >> hopsShift) }
 
-// chunkEntries is how many entries a chunk holds: 21 and what is behind them are
+// chunkEntries is the number of entries a chunk holds: 21 and what is behind them are
 // eight cache lines.
 const chunkEntries = 21
 
@@ -164,7 +164,7 @@ func (i *inlet) take() {
 	i.taken++
 }
 
-// each calls f with entries of a FIFO, so many of them from one of a chunk on.
+// each calls f with the given number of a FIFO's entries, from entry from of chunk c on.
 func (x *Lane) each(c *chunk, from uint8, entries uint32, f func(*entry)) {
 	for ; entries > 0; entries-- {
 		if from == chunkEntries {

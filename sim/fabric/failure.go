@@ -7,12 +7,11 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Failure is what goes wrong with a link for a while. Of several that hold at a
-// time the link is down if one says so, and has the lowest rate and the highest
-// probability of loss of them.
+// Failure is a fault of a link for a while. Of several at a time, the link is down if one
+// says so, and has their lowest rate and their highest probability of loss.
 type Failure struct {
 	Link string // a direction, such as "tor0->spine1"
-	Both bool   // the other direction likewise
+	Both bool   // the other direction fails in the same way
 	// From and To bound the time in which it holds: from From on, and before To; a
 	// To of 0 is never.
 	From, To units.Time
@@ -37,10 +36,10 @@ func (f *Failure) validate(bad faults) {
 // holds reports whether the failure is active.
 func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 0 || now < f.To) }
 
-// failing changes links at the times of Config.Failures. It is a destination of
-// events of its own, after all hosts and switches and before those that are added
-// later: at one instant the network's events run first, and the NICs' events then
-// find the links changed.
+// failing changes links at the times of Config.Failures. It is a destination of events of
+// its own, after all hosts and switches and before destinations added later: at one
+// instant the network's events run first, and the NICs' events then find the links
+// changed.
 type failing struct {
 	n     *Network
 	id    des.NodeID
@@ -199,10 +198,10 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	return was != down
 }
 
-// always is what 53 uniform bits are always below.
+// always is a threshold above every number of 53 uniform bits.
 const always = uint64(1) << 53
 
-// rateSpan is what a port had done when its rate last changed.
+// rateSpan holds a port's counts at the last change of its rate.
 type rateSpan struct {
 	busy    units.Time
 	bytes   int64

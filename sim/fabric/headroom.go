@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Headroom is what a switch has set aside for what still comes by a link of a lossless
+// Headroom is a switch's reserve for packets that still arrive from a link in a lossless
 // priority after the switch has decided to pause it.
 type Headroom struct {
 	Switch string

@@ -2,8 +2,8 @@ package fabric
 
 import "github.com/sluice-rdma/sluice/units"
 
-// InFlight counts the packets that are inside the network now, and their bytes:
-// those that wait at ports and those on wires. It visits each of them.
+// InFlight returns the number of packets inside the network, waiting at ports or on
+// wires, and their bytes. It visits each of them.
 func (n *Network) InFlight() (packets int, bytes units.Bytes) {
 	x := &n.lanes[0]
 	count := func(e *entry) {

@@ -11,9 +11,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Routes of leaves that have the same around them are taken from the first of these. They
-// are those that a search finds, and so are the delays: a network with a failure that never
-// comes has both by search.
+// Leaves with equal surroundings share the routes of the first of them. Routes and delays
+// equal a search's: a network with a failure that never comes gets both by search.
 func TestRoutesOfLikeLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		leaves, spines := rapid.IntRange(1, 6).Draw(t, "leaves"), rapid.IntRange(1, 4).Draw(t, "spines")

@@ -40,7 +40,7 @@ const (
 	observed
 )
 
-// coldPort is what packets rarely touch of a port.
+// coldPort holds the parts of a port that packets rarely touch.
 type coldPort struct {
 	rem         uint64 // of units.Rate.SerializeRem
 	dropBytes   units.Bytes
@@ -65,7 +65,7 @@ type coldPort struct {
 	observe    func(now units.Time, queued units.Bytes) // where the port is observed
 }
 
-// coldQueue is what packets rarely touch of a priority at a port.
+// coldQueue holds the parts of a priority's queue that packets rarely touch.
 type coldQueue struct {
 	paused       units.Time // so far, without the pause that lasts
 	pausedSince  units.Time

@@ -24,7 +24,7 @@ type Network struct {
 	ports      []port        // see port
 	inlets     []inlet       // by port
 	queues     []queue       // by port, then priority
-	holds      []hold        // what a port holds of the packets that entered by it, likewise; empty without PFC
+	holds      []hold        // by port, then priority: what it holds of the packets that entered by it; empty without PFC
 	cold       []coldPort    // by port
 	coldQueues []coldQueue   // by port, then priority
 	kinds      []kind        // see port.kind
@@ -50,7 +50,7 @@ type Network struct {
 	division *Division  // nil while all is one
 	circuits *circuits  // nil without
 	ends     []Endpoint // by host
-	alarmed  []alarmed  // likewise
+	alarmed  []alarmed  // by host
 	settle   func()     // see OnSettle
 	topo     *Topology
 	cfg      Config
@@ -61,14 +61,14 @@ type Network struct {
 	query    uint64
 }
 
-// nodeState is where the state of a node is.
+// nodeState locates the state of a node.
 type nodeState struct {
 	first, count uint32 // its ports
 	index        int32  // among the hosts, or among the switches
 	isSwitch     bool
 }
 
-// host is what Transmit and the last switch need to know of a host.
+// host holds a host's properties for Transmit and the last switch.
 type host struct {
 	port, down uint32 // the host's, and that at the other end
 	leaf       int32  // -1 if its link leads to another host
@@ -79,7 +79,7 @@ type switchState struct {
 	shared  int64  // bytes of shared buffer
 	used    int64  // of these
 	routes  uint32 // where its row starts
-	ports   uint32 // likewise
+	ports   uint32 // where its ports start
 	salt    uint32
 	leaf    int32 // its leaf number, or -1
 	maxUsed int64
@@ -99,7 +99,7 @@ const (
 	uplinkEvent                // that of a tor's uplink is, in an RDCN
 )
 
-// Lane is what one worker needs to take packets through a network: free packets
+// Lane is one worker's store for taking packets through a network: free packets
 // and room for queues, and counters. What it hands out belongs to the network: any
 // lane may free it. A network that is not divided has one lane, which the methods
 // of Network use.
@@ -391,7 +391,7 @@ func (n *Network) buildPorts(seed uint64) error {
 // toHost reports whether what a port sends arrives at a host.
 func (n *Network) toHost(at uint32) bool { return !n.nodes[n.inlets[n.ports[at].peer].node].isSwitch }
 
-// maxKinds is how many kinds port.kind can distinguish, and record.kind besides the
+// maxKinds is the number of kinds port.kind can distinguish, and record.kind besides the
 // rates that stages report.
 const maxKinds = reportedBase
 
@@ -424,7 +424,7 @@ func (n *Network) buildFaults(seed uint64) error {
 	return nil
 }
 
-// probability returns what 53 uniform bits stay below with probability p.
+// probability returns the threshold below which 53 uniform bits stay with probability p.
 func probability(p float64) uint64 { return uint64(float64(p * (1 << 53))) }
 
 func (n *Network) switchConfig(v Node) SwitchConfig {

@@ -24,7 +24,7 @@ const (
 	Circuit
 )
 
-// Packet is what the network's slab keeps of a packet as long as it lives: who sent it,
+// Packet is a packet's record in the network's slab as long as it lives: who sent it,
 // and what its endpoints noted. What switches read and change is its Frame.
 //
 // Two fit a cache line, and it holds no pointer.
@@ -38,7 +38,7 @@ type Packet struct {
 	Src int32 // host index; below 0 the packet is free
 }
 
-// Frame is what a packet is on the wire. The sender gives it to Transmit; links and
+// Frame is a packet on the wire. The sender gives it to Transmit; links and
 // queues hold it as an entry; and the endpoint gets it when the packet has arrived.
 // Whoever keeps a packet in between keeps its Frame.
 type Frame struct {
@@ -62,15 +62,15 @@ type Frame struct {
 	records   uint8 // how many per-hop records it has, and overflow, as in entry.tel
 }
 
-// Records is how many per-hop records the packet has.
+// Records returns the number of the packet's per-hop records.
 func (f *Frame) Records() int { return int(f.records & recordsMask >> recordsShift) }
 
-// aside is what the network keeps of a packet where it has telemetry.MaxDelay, or where
+// aside extends a packet's record where the network has telemetry.MaxDelay, or where
 // switches have a Stage.
 type aside struct {
 	maxDelay     units.Time
 	ahead        int32  // what it found in its queue, at a switch with a Stage
-	aheadPackets uint16 // likewise
+	aheadPackets uint16 // packets that it found there
 }
 
 // Alloc returns a new packet, all zero.

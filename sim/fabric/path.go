@@ -35,8 +35,8 @@ func (k *kind) crossing(size units.Bytes) units.Time {
 	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
 }
 
-// slowPath is what is known of the slowest way from a switch to the leaf, and for
-// the size, that a query is about.
+// slowPath caches the slowest way from a switch to the leaf of a query, for the query's
+// size.
 type slowPath struct {
 	query uint64
 	t     units.Time

@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// hold is what a switch holds of the packets of one priority that arrived by one
-// link.
+// hold counts a switch's packets of one priority that arrived by one link.
 type hold struct {
 	shared   int32 // bytes in the shared buffer
 	over     int32 // bytes in the headroom
@@ -41,12 +40,11 @@ func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 	return sum
 }
 
-// headroom returns what may arrive at a port once it has decided to pause a
-// priority. Before the sender stops, these pass: what is on the reverse wire, a
-// packet and a pause frame for each other priority; the pause frame itself; and its
-// propagation. After that, the packet that the sender has just started, and the
-// propagation here with the switch's latency, still count. The packet that
-// triggered the pause is in the headroom, too.
+// headroom returns the bytes that may arrive at a port once it has decided to pause a
+// priority. Before the sender stops, these pass: what is on the reverse wire, a packet
+// and a pause frame for each other priority; the pause frame itself; and its propagation.
+// Then the packet that the sender has just started, and the propagation here with the
+// switch's latency. The packet that triggered the pause is also in the headroom.
 func (n *Network) headroom(at uint32) units.Bytes {
 	k, r := &n.kinds[n.ports[n.ports[at].peer].kind], n.topo.Link(n.inlets[at].link)
 	largest := n.cfg.MaxFrame + grown
@@ -126,9 +124,9 @@ func (x *Lane) assert(now units.Time, at uint32, mask uint8) {
 	n.post(arrival, n.departs+uint32(to.link), to.node, pauseEvent, uint64(l.peer)<<8|uint64(mask))
 }
 
-// Lossless returns the priorities, a bit each, that are without loss at a host's port: those that the switch
-// there pauses rather than drop their packets, and on a cable to another host those of
-// Config.Switch, which the network runs so.
+// Lossless returns the lossless priorities at a host's port, a bit each: the switch there pauses them rather
+// than drop packets. On a cable to another host they are Config.Switch's, by which the network runs the
+// cable.
 func (n *Network) Lossless(host int) uint8 {
 	peer := n.ports[n.hosts[host].port].peer
 	if n.nodes[n.inlets[peer].node].isSwitch {
@@ -143,8 +141,8 @@ func (n *Network) Lossless(host int) uint8 {
 	return mask
 }
 
-// Headroom returns what may arrive at a host from when it decides to pause a priority until
-// that has taken effect.
+// Headroom returns the bytes that may arrive at a host between its decision to pause a
+// priority and the pause's effect.
 func (n *Network) Headroom(host int) units.Bytes { return n.headroom(n.hosts[host].port) }
 
 // MaxFrame is the longest packet, without records of telemetry.

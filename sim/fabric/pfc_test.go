@@ -203,8 +203,8 @@ func TestPauseFramesTakeTheirTime(t *testing.T) {
 	}
 }
 
-// A switch whose port is taken sends its pause frame after the packet in
-// progress and before those that wait.
+// A switch whose port is busy sends its pause frame after the packet in progress and
+// before waiting packets.
 func TestPauseFrameGoesBeforeTheQueue(t *testing.T) {
 	cfg := losslessConfig(PFC{XOFF: 1500, Headroom: 100 * units.KB})
 	r := newRig(t, Star(4, gig(100, 0)), cfg, 1)

@@ -75,7 +75,7 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 	}
 }
 
-// enqueued counts a packet of so many bytes that has come into a queue of the port.
+// enqueued counts a packet of size bytes that has come into a queue of the port.
 func (l *port) enqueued(now units.Time, q *queue, size int32) {
 	q.bytes += size
 	q.most = max(q.most, q.bytes)
@@ -152,7 +152,7 @@ func (x *Lane) wireFree(now units.Time, sw *switchState, at uint32) {
 	}
 }
 
-// pick chooses the priority to serve of those that are ready.
+// pick chooses the priority to serve among the ready ones.
 func (n *Network) pick(l *port, k *kind, at uint32, ready uint8) uint8 {
 	if s := ready & k.strict; s != 0 {
 		return uint8(bits.Len8(s) - 1)

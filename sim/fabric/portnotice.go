@@ -29,7 +29,7 @@ func (n Notice) OfPort(r *Report, link Link, atRate units.Rate, maxFrame units.B
 	}
 }
 
-// rule is what the switch applies to a port of that rate. Tofino's has the one
+// rule returns the switch's rule for a port of that rate. Tofino's has the one
 // threshold that it can compute, where it can.
 func (p *PortNotice) rule(r *Report, rate units.Rate) telemetry.IncastRule {
 	if r.Clock.Tick == telemetry.V1ModelClock.Tick {

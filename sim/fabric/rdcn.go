@@ -10,8 +10,8 @@ import (
 // switch join side by side.
 type RDCNSpec struct {
 	Tors, HostsPerTor int // from 3 tors
-	// Day is how long a matching of the circuit switch lasts, and Night how long it
-	// then takes to set up the next.
+	// Day is the time that a matching of the circuit switch lasts, and Night the time
+	// that it then takes to set up the next.
 	Day, Night units.Time
 	Host       Link // host to tor
 	Packet     Link // tor to the switch of the packet network
@@ -69,7 +69,8 @@ type rdcn struct {
 	circuits   [][]LinkID // by tor, then by day
 }
 
-// Night is how long an RDCN takes from one matching to the next; 0 without circuits.
+// Night returns the time that an RDCN takes from one matching to the next; 0 without
+// circuits.
 func (t *Topology) Night() units.Time {
 	if t.rdcn == nil {
 		return 0

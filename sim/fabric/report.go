@@ -5,14 +5,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Report is how a switch measures what it reports, and how that is written into
-// packets: as a P4 program would see and write it. It is not changed once in use.
+// Report says how a switch measures what it reports, and how it writes that into packets:
+// as a P4 program would see and write it. It is not changed once in use.
 type Report struct {
-	// Clock is what delays and times are read from.
+	// Clock is the source of delays and times.
 	Clock telemetry.SwitchClock
-	// PacketUnits is for switches that count the packets of a queue, not its bytes:
-	// each is taken for so many telemetry.HopQUnit. 0 is a switch that counts cells of
-	// that size.
+	// PacketUnits is a packet's size, in telemetry.HopQUnit, for a switch that counts
+	// a queue's packets, not its bytes. 0 is a switch that counts cells of that size.
 	PacketUnits int64
 	// Delay is the form of the largest delay.
 	Delay telemetry.DelayFormat
@@ -23,12 +22,12 @@ type Report struct {
 	Hops uint8
 }
 
-// delay is what is read of a packet's wait in the queue.
+// delay returns the delay that a switch reads for a packet's wait in the queue.
 func (r *Report) delay(now, waited units.Time) units.Time {
 	return r.Delay.Quantised(r.Clock.InQueue(now-waited, now))
 }
 
-// hop is what is read of a record of a queue of so many packets.
+// hop returns the record as a reader sees it, for a queue of the given packets.
 func (r *Report) hop(h telemetry.Hop, packets uint32) telemetry.Hop {
 	written := h
 	written.Time -= h.Time % r.Clock.Tick

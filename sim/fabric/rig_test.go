@@ -36,7 +36,7 @@ type send struct {
 	p  whole
 }
 
-// whole is what is set of a packet and its frame.
+// whole holds the fields that a test sets of a packet and its frame.
 type whole struct {
 	Size, Src, Dst int32
 	FlowHash       uint32

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// route is where a switch sends packets for a leaf: a port if direct is set in
+// route is a switch's next hop for a leaf: a port if direct is set in
 // it, else a group of equally good ones. Ports are numbered within the switch, so that
 // switches in like places have like rows of routes, and share one: those of a fat tree
 // of 65,536 hosts are then half a megabyte instead of 42.
@@ -54,8 +54,8 @@ func mix(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-// neighbours is the graph of switches as a search walks it: for each switch, in the
-// order of its ports, those that lead to another one.
+// neighbours is the graph of switches for a search: each switch's ports that lead to
+// another switch, in order.
 type neighbours struct {
 	first []uint32 // by switch, and behind the last the end
 	links []neighbour
@@ -68,8 +68,8 @@ type neighbour struct {
 	back uint16 // the kind of the port at the link's other end
 }
 
-// neighbours returns what each switch, or each of the first plane, reaches by ports that
-// are up.
+// neighbours returns the switches that each switch, or each of the first plane, reaches
+// by ports that are up.
 func (n *Network) neighbours(up func(port uint32) bool, onePlane bool) neighbours {
 	var g neighbours
 	nodes := n.topo.nodeOfSwitch()
@@ -89,8 +89,8 @@ func (n *Network) neighbours(up func(port uint32) bool, onePlane bool) neighbour
 	return g
 }
 
-// buildRoutes finds for every switch and leaf the ports that start a shortest
-// path, of those that are up. Where no path is, the route stays what it was. Leaves
+// buildRoutes finds for every switch and leaf the ports that start a shortest path, among
+// the ports that are up. Where no path is, the route stays what it was. Leaves
 // and ports are visited in order, so that the tables are the same every time.
 func (n *Network) buildRoutes(up func(port uint32) bool) {
 	// Planes are alike, so that the routes of the first are all, but where links fail.

@@ -8,7 +8,7 @@ import "github.com/sluice-rdma/sluice/units"
 // while one rests at a time, the other goes from a delay before that time to a delay after
 // it. A node's memory is fetched half as often as when all nodes go together.
 
-// Turn is which nodes a window runs.
+// Turn names the nodes that a window runs.
 type Turn uint8
 
 // Turns.
@@ -44,7 +44,7 @@ func (d *Division) Alternate() {
 	}
 }
 
-// Longest is how long a window lasts at most.
+// Longest returns the length of the longest window.
 func (d *Division) Longest() units.Time {
 	if d.side != nil {
 		return min(2*d.window, d.span)
@@ -52,7 +52,7 @@ func (d *Division) Longest() units.Time {
 	return min(d.window, d.span)
 }
 
-// Turns is how many kinds of windows there are, numbered from AllNodes on.
+// Turns is the number of kinds of windows, numbered from AllNodes on.
 func (d *Division) Turns() Turn {
 	if d.side != nil {
 		return turns

@@ -20,7 +20,7 @@ type slab struct {
 
 	mu         sync.Mutex
 	slots      uint32   // packets handed to lanes so far; 0 is no packet
-	freeSlots  []Handle // of these, those that lanes gave back
+	freeSlots  []Handle // of these, returned by lanes
 	chunkCount uint32
 	freeChunks []uint32
 
@@ -51,12 +51,12 @@ const (
 	blockChunks  = 1 << chunkShift
 	maxBlocks    = 1 << 14 // 33 million packets, and 4 GiB of entries
 
-	// batch is how many packets or chunks a lane gets at a time, and gives back
+	// batch is the number of packets or chunks a lane gets at a time, and gives back
 	// when it has kept more than four batches.
 	batch = 32
 )
 
-// records is what the switches on its way wrote for a packet.
+// records holds the records that switches on its way wrote for a packet.
 type records [8]record
 
 // record is a telemetry.Hop, packed.
@@ -89,7 +89,7 @@ func (s *slab) asideOf(h Handle) *aside {
 	return &b[h&(blockPackets-1)]
 }
 
-// more makes the block of what is kept beside a packet.
+// more makes a block of the memory beside packets.
 func more[T any](s *slab, blocks *[maxBlocks]atomic.Pointer[[blockPackets]T], left *[][blockPackets]T, h Handle) *[blockPackets]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

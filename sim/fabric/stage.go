@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage is what a switch does with each packet that it takes off a queue, in place
+// Stage handles each packet that a switch takes off a queue, in place
 // of writing telemetry itself: a P4 program, for one. A stage belongs to one switch
 // and is called from one goroutine at a time, in the order in which that switch
 // sends. It gets all of its input as arguments and starts nothing of its own.
@@ -29,8 +29,8 @@ type Departure struct {
 	Rate     units.Rate // of the port
 	TxBytes  units.Bytes
 	Priority uint8
-	// Behind is what the packet leaves in its queue, and Ahead what it found
-	// there.
+	// Behind is the length of its queue behind the packet as it leaves, Ahead the
+	// length that it found.
 	Behind, Ahead               units.Bytes
 	BehindPackets, AheadPackets int
 
@@ -38,9 +38,9 @@ type Departure struct {
 	Src, Dst int32  // host indices
 	FlowHash uint32 // entropy for the choice of path
 	Size     units.Bytes
-	// Telemetry is what the packet collects.
+	// Telemetry is the kind of telemetry that the packet collects.
 	Telemetry telemetry.Kind
-	// Hops is how many switches it passed before this one.
+	// Hops is the number of switches it passed before this one.
 	Hops uint8
 
 	// The stage may change the fields below.
@@ -67,9 +67,9 @@ type Departure struct {
 // Network.reported, not a kind.
 const reportedBase = 1 << 16
 
-// reportedRates are those that stages have reported, beside the ports' own. Stages of
-// several lanes look them up at a time; their numbers, which depend on who was first,
-// are in no result.
+// reportedRates are the rates that stages have reported, beside the ports' own. Stages of
+// several lanes look them up concurrently; their numbers, which depend on the order of
+// arrival, are in no result.
 type reportedRates struct {
 	mu  sync.Mutex
 	all atomic.Pointer[[]units.Rate] // never changed, but replaced by a longer one
@@ -146,7 +146,7 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	x.put(now, at, l, k, &e)
 }
 
-// reportedRate is what record.kind is for a rate that a stage reports.
+// reportedRate returns record.kind for a rate that a stage reports.
 func (n *Network) reportedRate(k *kind, kind uint16, rate units.Rate) uint32 {
 	if rate == k.rate {
 		return uint32(kind)

@@ -81,10 +81,10 @@ type PortStats struct {
 	// WatchdogTrips counts pauses that the watchdog ended, and WatchdogDrops the
 	// packets that it dropped; these are among the Drops.
 	WatchdogTrips, WatchdogDrops uint64
-	// Paused is how long each priority was forbidden to send, whether or not it
-	// had something to send.
+	// Paused is the time for which each priority was forbidden to send, whether or
+	// not it had something to send.
 	Paused [MaxPriorities]units.Time
-	// PauseFrames counts those that this port sent.
+	// PauseFrames counts the pause frames that this port sent.
 	PauseFrames uint64
 	// DropsOf and MarksOf are Drops and Marks by priority.
 	DropsOf, MarksOf [MaxPriorities]uint64

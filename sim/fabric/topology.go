@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Framing is what a kind of link adds to each frame on the wire.
+// Framing is a link's overhead for each frame on the wire.
 type Framing uint8
 
 // Framings.
@@ -18,7 +18,7 @@ const (
 	InfiniBand                // nothing: its delimiters are part of the line code
 )
 
-// Bytes returns what a frame takes on the wire beyond its own bytes.
+// Bytes returns the bytes that a frame takes on the wire beyond its own.
 func (f Framing) Bytes() units.Bytes {
 	if f == Ethernet {
 		return 20
@@ -49,7 +49,7 @@ func (f *Framing) UnmarshalText(b []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (f Framing) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// Link is what a full-duplex link is like, in each direction.
+// Link describes a full-duplex link, in each direction.
 type Link struct {
 	Rate    units.Rate // above 0
 	Delay   units.Time // of propagation, not negative
@@ -96,7 +96,7 @@ type edge struct {
 	ordinal int32 // 1 for the first link between a and b, 2 for the next
 }
 
-// expect makes room for what an empty topology is about to have, so that large ones are
+// expect makes room in an empty topology, so that large ones are
 // not copied as they grow.
 func (t *Topology) expect(hosts, switches, links int) {
 	if max(hosts, switches, links) > math.MaxInt32 || min(hosts, switches, links) < 0 {
@@ -195,7 +195,7 @@ func (t *Topology) head(l LinkID) Node {
 	}
 }
 
-// Planes is how many networks alike, which share no node and no link, the topology is: 1
+// Planes returns the number of the topology's equal networks that share no node and no link: 1
 // but for a LeafSpine of several planes. Nodes are numbered plane by plane.
 func (t *Topology) Planes() int { return max(1, t.planes) }
 
@@ -295,7 +295,7 @@ func (t *Topology) To(l LinkID) string { return t.nodes[t.head(l)].name }
 // HostLink returns the direction in which a host of a valid topology sends.
 func (t *Topology) HostLink(host int) LinkID { return t.nodes[t.hosts[host]].ports[0] }
 
-// Link returns what a link is like.
+// Link returns a link's description.
 func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 
 // Validate returns the errors, if any, that keep the graph from being a network. It

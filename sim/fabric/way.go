@@ -2,7 +2,7 @@ package fabric
 
 import "github.com/sluice-rdma/sluice/units"
 
-// ways is what the shortest paths between leaves are made of, where all those of a pair
+// ways describes the shortest paths between leaves, where all those of a pair
 // are alike: of ports of the same kinds in the same order. What a packet takes from leaf
 // to leaf follows from that, without a search. In a Clos network whose tiers are each of
 // one kind, all pairs are such, and there are few different ways.

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Where all paths of a pair of leaves are alike, delays follow from what they are made of, and
-// are those that a search of all paths finds. A faster link in one path leaves the search.
+// Where all paths of a pair of leaves are alike, delays follow from the paths' parts, and
+// equal a search's over all paths. A faster link in one path leaves the search.
 func TestWaysGiveWhatTheSearchFinds(t *testing.T) {
 	host, agg, core := gig(25, units.Microsecond), gig(100, 2*units.Microsecond), gig(400, 3*units.Microsecond)
 	uneven := FatTree(4, 1, host, agg, core)

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Storm is what a schedule is drawn by.
+// Storm holds the parameters by which a schedule is drawn.
 type Storm struct {
 	Hosts   int
 	Span    units.Time // faults with an instant lie within; the others befall early packets

@@ -5,7 +5,7 @@ package fault
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Fate is what a wire does to one packet. The zero Fate delivers it in time, once.
+// Fate is a wire's treatment of one packet. The zero Fate delivers it in time, once.
 type Fate struct {
 	Drop      bool
 	Duplicate bool       // it arrives twice, the second time after Delay

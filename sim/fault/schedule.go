@@ -51,7 +51,7 @@ type Fault struct {
 	Kind   Kind
 	A, B   int        // packets: from host A to host B; a partition: between them; else process A
 	Packet uint64     // which packet of the link, from 0 on
-	At     units.Time // when, for what is not about a packet
+	At     units.Time // when, for a fault that is not about a packet
 	For    units.Time
 	Bit    uint32
 	As     uint32     // a number that the wire's owner draws the forgery by
@@ -233,7 +233,7 @@ type wire struct {
 	parts []Fault
 }
 
-// Wire returns the schedule's wire between so many hosts. The wire counts the packets
+// Wire returns the schedule's wire between hosts. The wire counts the packets
 // of each link, so each run needs its own.
 func (s Schedule) Wire(hosts int) Wire {
 	w := &wire{hosts: hosts, sent: make([]uint64, hosts*hosts), ahead: make([][]Fault, hosts*hosts)}
@@ -283,9 +283,9 @@ func (w *wire) Carry(now units.Time, from, to int) (fate Fate) {
 	return fate
 }
 
-// Shrink returns a part of the schedule that still fails, from which nothing can be
-// left out, as far as so many tries tell (delta debugging: Zeller and Hildebrandt,
-// Simplifying and Isolating Failure-Inducing Input, 2002). fails runs with a schedule.
+// Shrink returns a part of the schedule that still fails, from which no fault can be left
+// out, as far as the tries show (delta debugging: Zeller and Hildebrandt, Simplifying and
+// Isolating Failure-Inducing Input, 2002). fails runs with a schedule.
 func (s Schedule) Shrink(tries int, fails func(Schedule) bool) Schedule {
 	s = slices.Clone(s)
 	for parts := 2; len(s) > 0 && tries > 0; {

@@ -4,7 +4,8 @@
 # that are empty for each.
 set -eu
 
-# timed NAME COMMAND...: runs the command and adds its time to those that are printed last.
+# timed NAME COMMAND...: runs the command and adds its time to the list that is printed
+# last.
 times=
 timed() {
 	name=$1

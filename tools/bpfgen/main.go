@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// missing says what the pinned compiler lacks here; it is empty if nothing.
+// missing names what the pinned compiler lacks here; it is empty if nothing.
 func missing() string {
 	for _, tool := range []string{clang, strip} {
 		out, err := exec.Command(tool, "--version").Output()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// typeWriter writes the declarations of types that were asked for, each after those
-// that it contains.
+// typeWriter writes the declarations of the requested types, each after the types that it
+// contains.
 type typeWriter struct {
 	g       *generator
 	state   map[string]int // of a C type's name: 1 begun, 2 written

@@ -119,7 +119,7 @@ func fileName(pkg *types.Package, g *generator) string {
 	return strings.ReplaceAll(path.Base(g.pkgs[pkg].Path), "-", "_") + ".c"
 }
 
-// constants writes those that are needed, group by group.
+// constants writes the needed constants, group by group.
 func (g *generator) constants() string {
 	all := slices.SortedFunc(maps.Keys(g.consts), func(a, b *types.Const) int {
 		return cmp.Or(cmp.Compare(a.Pkg().Path(), b.Pkg().Path()), g.compare(a.Pos(), b.Pos()))

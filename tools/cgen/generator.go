@@ -60,7 +60,7 @@ type function struct {
 	calls    []*types.Func
 }
 
-// refusal is what C can't have, or what has no one meaning in both.
+// refusal is a construct that C can't have, or that means different things in Go and C.
 type refusal struct {
 	pos  token.Position
 	in   string
@@ -370,7 +370,7 @@ func (g *generator) label(f *types.Func) string {
 	return f.Name()
 }
 
-// prefix returns what names of a package begin with.
+// prefix returns the prefix of a package's names.
 func (g *generator) prefix(pkg *types.Package) string {
 	p := g.pkgs[pkg].Prefix
 	if p == "" {

@@ -28,7 +28,7 @@ type program struct {
 	context      build.Context
 }
 
-// decl is where a package-level name or a method is declared.
+// decl locates the declaration of a package-level name or a method.
 type decl struct {
 	file  *ast.File
 	fn    *ast.FuncDecl

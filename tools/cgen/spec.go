@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Spec is what to generate.
+// Spec lists what to generate.
 type Spec struct {
 	// Header is the name of the header, and Source that of the one file to compile,
 	// which includes the others: one for each package.
@@ -17,8 +17,9 @@ type Spec struct {
 	// About is a comment for the header.
 	About string `yaml:"about"`
 
-	// Packages are those that C may have, by their paths in the module: what stands
-	// between sluice_ and a name of theirs. The type Main of a package has that alone.
+	// Packages are the packages that C may have, by their paths in the module: the
+	// word between sluice_ and their names. The type Main of a package has that word
+	// alone.
 	Packages []Package `yaml:"packages"`
 
 	// Interface is the one whose values may be of the Variants' types. A value is a
@@ -30,7 +31,7 @@ type Spec struct {
 	// Opaque are other interfaces, of which C has pointers to what it does not know.
 	Opaque []string `yaml:"opaque"`
 
-	// Out says what is not among the Variants, and why.
+	// Out names what is not among the Variants, and why.
 	Out map[string]string `yaml:"out"`
 
 	// Roots are the functions, methods and types that programs use. What these need

@@ -22,7 +22,7 @@ type emitter struct {
 	taken    map[string][]types.Object // names, and whose they are; nil is a temporary's
 	comments []*ast.CommentGroup       // not written yet
 	ranges   map[types.Object]string   // loops' variables, and what they index
-	below    map[types.Object]int64    // those that are less than a constant
+	below    map[types.Object]int64    // variables less than a constant
 	result   string                    // C type, if there is a result
 	breaks   []bool                    // what break would leave: whether C has it
 }

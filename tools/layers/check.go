@@ -20,7 +20,7 @@ type pkg struct {
 	fset  *token.FileSet
 }
 
-// public says whether other modules can import the package. Examples are there to
+// public reports whether other modules can import the package. Examples are there to
 // be read.
 func (p *pkg) public() bool {
 	return !strings.HasPrefix(p.path, "examples/") && p.files[0].Name.Name != "main" && !slices.Contains(strings.Split(p.path, "/"), "internal")

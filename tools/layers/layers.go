@@ -14,10 +14,10 @@ const (
 	source = "tools/layers/layers.yaml"
 )
 
-// Layer is a row of layers.yaml: a package, or those that a pattern such as
-// cc/* matches.
+// Layer is a row of layers.yaml: a package, or all packages that a pattern such as cc/*
+// matches.
 type Layer struct {
-	// Is says what the package is.
+	// Is describes the package.
 	Is string `yaml:"is"`
 	// Leaf packages may be imported by every package that is none.
 	Leaf bool `yaml:"leaf"`
@@ -29,7 +29,7 @@ type Layer struct {
 	Hot bool `yaml:"hot"`
 	// API names whom a public package is for, see audiences.
 	API string `yaml:"api"`
-	// Imports are what the package may import beside the standard library and
+	// Imports lists what the package may import beside the standard library and
 	// leaves. A path in this module is a package, x/... is x and all below it;
 	// a path outside it is a module or a folder of one, with all below it.
 	Imports []string `yaml:"imports"`
@@ -98,7 +98,7 @@ func (l *Layer) allowance(imported string) string {
 	return ""
 }
 
-// foreign says whether an entry of Imports is outside this module.
+// foreign reports whether an entry of Imports is outside this module.
 func foreign(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".")

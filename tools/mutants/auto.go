@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// goPackage is what go list says of a package.
+// goPackage is go list's description of a package.
 type goPackage struct {
 	Dir                       string
 	GoFiles, CgoFiles         []string
@@ -71,7 +71,7 @@ func (w *workspace) candidates(packages []*goPackage) ([]*Mutant, error) {
 	return all, nil
 }
 
-// covered returns what the tests of packages run.
+// covered returns the code that the tests of packages run.
 func (t *tests) covered(ctx context.Context, packages, testing []string) (coverage, error) {
 	all := coverage{}
 	module, err := t.w.module(ctx)
@@ -149,12 +149,12 @@ func (c coverage) add(module string, profile []byte) error {
 	return s.Err()
 }
 
-// draw is which of the automatic mutants are judged.
+// draw chooses the automatic mutants to judge.
 type draw struct {
 	sample int               // how many; -1 for all
 	seed   uint64            // of their order
 	at     string            // FILE:LINE or FILE:LINE:COLUMN, with commas between; all places if empty
-	alike  map[change]string // those that make no difference, and why
+	alike  map[change]string // changes without a difference, and why
 }
 
 func (d *draw) has(m *Mutant) bool {
@@ -261,7 +261,7 @@ func (s *byStorms) ready(ctx context.Context, mutated, _ []string) error {
 	for _, p := range mutated {
 		group := stormed[strings.TrimPrefix(p, "./")]
 		if group == "" {
-			return fmt.Errorf("%s: storms don't run it: those that they do are %s", p, strings.Join(slices.Sorted(maps.Keys(stormed)), ", "))
+			return fmt.Errorf("%s: storms don't run it; they run %s", p, strings.Join(slices.Sorted(maps.Keys(stormed)), ", "))
 		}
 		groups = append(groups, group)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verdict is what became of one mutant.
+// Verdict is the fate of one mutant.
 type Verdict struct {
 	Found bool   `json:"found"`
 	By    string `json:"by,omitempty"`    // which tests or storm found it

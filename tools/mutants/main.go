@@ -170,7 +170,7 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 	return table(out, "kind", tally(results, func(r *Result) string { return r.Kind }), *storm)
 }
 
-// judgeOf returns what judges the chosen mutants, and has made sure that it finds nothing
+// judgeOf returns the judge of the chosen mutants, and has made sure that it finds nothing
 // in the tree as it is.
 func judgeOf(ctx context.Context, w *workspace, chosen []*Mutant, limit time.Duration, long, storm bool, seeds int) (
 	func(context.Context, *Mutant) (*Verdict, error), error,
@@ -190,7 +190,7 @@ func judgeOf(ctx context.Context, w *workspace, chosen []*Mutant, limit time.Dur
 		t.calibrate(ctx, slices.Compact(packages))
 }
 
-// progress is where the lines of single mutants go.
+// progress returns the writer for the lines of single mutants.
 func progress(out io.Writer, asJSON bool) io.Writer {
 	if asJSON {
 		return os.Stderr

@@ -89,7 +89,7 @@ func table(out io.Writer, what string, rows []*count, seeds bool) error {
 	return w.Flush()
 }
 
-// line says what became of one mutant.
+// line describes the fate of one mutant.
 func (r *Result) line() string {
 	switch {
 	case r.Uncovered:

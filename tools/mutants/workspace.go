@@ -80,7 +80,7 @@ func (w *workspace) build(ctx context.Context, m *Mutant, args ...string) error 
 	return err
 }
 
-// outcome is how a program under test ended.
+// outcome is the way in which a program under test ended.
 type outcome uint8
 
 const (

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// compilers are those that are looked for, in the order of the tables.
+// compilers are tried in the order of the tables.
 var compilers = []string{"p4test", "p4c-bm2-ss", "p4c-barefoot"}
 
 // tool is a compiler.
@@ -22,7 +22,7 @@ type tool struct {
 	include       []string // directories with core.p4 and the architectures
 }
 
-// longest is how long a compiler may take for a program.
+// longest is the time that a compiler may take for a program.
 const longest = 30 * time.Minute
 
 // findTools looks for compilers, and for what they include, in a directory and those
@@ -86,7 +86,7 @@ type job struct {
 	args           []string // OUT stands for where results go
 }
 
-// jobs are what a program is compiled for.
+// jobs returns the targets for which a program is compiled.
 func jobs(program string) []job {
 	if !strings.HasSuffix(program, "_tna.p4") {
 		return []job{
@@ -102,7 +102,7 @@ func jobs(program string) []job {
 	}
 }
 
-// row is what a compiler said of a program.
+// row is a compiler's result for a program.
 type row struct {
 	job
 	program string

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// usage is what a program takes of a pipe of a chip.
+// usage is a program's use of a pipe of a chip.
 type usage struct {
 	stages           map[string]int // with tables of ingress, egress
 	stagesOf         int

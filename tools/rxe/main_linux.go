@@ -86,7 +86,7 @@ func (s *settings) absolute() (err error) {
 	return err
 }
 
-// problem says what is wrong with the settings, or nothing.
+// problem returns the error of the settings, or nothing.
 func (s *settings) problem() string {
 	switch {
 	case len(s.command) == 0 && !s.prepare:

@@ -18,7 +18,7 @@ import (
 // DefaultPort is the TCP port of perftest's programs.
 const DefaultPort = 18515
 
-// DefaultTimeout is how long one message may take. perftest fills its buffers
+// DefaultTimeout is the most time for one message. perftest fills its buffers
 // between two messages, which on a slow machine takes seconds.
 const DefaultTimeout = time.Minute
 
@@ -141,7 +141,7 @@ func (c *Conn) SetTimeout(d time.Duration) {
 	c.timeout = d
 }
 
-// Timeout is how long a message may take.
+// Timeout returns the most time for a message.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 
 // until has ctx end the messages that follow: they fail with its error. The connection is

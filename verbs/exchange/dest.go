@@ -20,7 +20,7 @@ const shortDest = 59
 // number and the index of the GID; big-endian.
 const BinaryDestSize = 56
 
-// Dest is what one end sends about one of its queue pairs.
+// Dest is one end's message about one of its queue pairs.
 type Dest struct {
 	LID      uint16 // 0 on Ethernet
 	OutReads uint16 // reads and atomics that it answers at a time; perftest sends 1 where there are none

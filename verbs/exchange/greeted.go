@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// greetingTime is how long a client has for the first bytes of its greeting.
+// greetingTime is the time that a client has for the first bytes of its greeting.
 const greetingTime = 10 * time.Second
 
 // AcceptGreeted waits for a client that sends perftest's greeting, until ctx is done,

@@ -22,7 +22,7 @@ const (
 	maxCacheLine   = 4096
 )
 
-// Greeting is what two ends settle before they make their queue pairs.
+// Greeting holds what two ends settle before they make their queue pairs.
 type Greeting struct {
 	// Version is that of the program, at most 15 characters that begin with a
 	// decimal number.
@@ -95,7 +95,7 @@ func (c *Conn) parseVersion(b []byte) (string, error) {
 	for _, r := range padding {
 		ok = ok && r == 0
 	}
-	// The number is what atof takes of it: "5.70" of "5.70-rc1".
+	// The number is what atof reads of it: "5.70" of "5.70-rc1".
 	number := v
 	if end := strings.IndexFunc(v, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {
 		number = v[:end]

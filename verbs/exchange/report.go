@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Report is what an end measured. The units of Peak and Average are those that its
+// Report is an end's measurement. The units of Peak and Average are the ones that its
 // flags chose, MiB/s or, with --report_gbits, Gbit/s; the message does not say
 // which. An end that measured nothing, the server of a one-way test, sends whatever
 // was in its memory.

@@ -45,7 +45,7 @@ type Capabilities struct {
 	Ports       []PortCapabilities
 }
 
-// PortCapabilities is what a port can do.
+// PortCapabilities holds a port's capabilities.
 type PortCapabilities struct {
 	Port            int
 	LinkLayer       string
@@ -58,7 +58,7 @@ type PortCapabilities struct {
 	State           verbs.PortState
 }
 
-// GIDType is how packets from a GID look on the wire (enum ibv_gid_type).
+// GIDType is the form of packets from a GID on the wire (enum ibv_gid_type).
 type GIDType uint32
 
 // Types of GIDs.

@@ -44,7 +44,7 @@ const (
 
 var timestampModes = map[string]timestampMode{"raw": raw, "wallclock": wallclock, "off": off}
 
-// options are what follows the question mark of a device's name.
+// options are the settings behind the question mark of a device's name.
 type options struct {
 	mode   timestampMode
 	direct string // "on", "off", or "" for on where it can be
@@ -96,7 +96,7 @@ func (provider) Open(name string) (verbs.Device, error) {
 	return newDevice(object, ctx, opt)
 }
 
-// Devices implements verbs.Provider: those that libibverbs lists.
+// Devices implements verbs.Provider: it lists libibverbs' devices.
 func (provider) Devices() ([]string, error) {
 	all := names()
 	for i := range all {
@@ -343,7 +343,7 @@ func (d *Device) remove() {
 	d.objects--
 }
 
-// eventPoll is how long a wait for an event stays in the kernel at a time; then
+// eventPoll is the time that a wait for an event stays in the kernel at once; then
 // it sees whether the device was closed.
 const eventPoll = 100 * time.Millisecond
 

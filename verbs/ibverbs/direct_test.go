@@ -70,7 +70,8 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// backend is what carries the emulated device's packets, at a free address.
+// backend returns the device that carries the emulated device's packets, at a free
+// address.
 func backend(t *testing.T) verbs.Device {
 	t.Helper()
 	for last := 1; last < 250; last++ {
@@ -543,7 +544,7 @@ func TestOverMLX5Shadow(t *testing.T) {
 	}
 }
 
-// BenchmarkOverMLX5 is what PostSend and Poll take by Go and by libmlx5, for signaled Writes of 8
+// BenchmarkOverMLX5 measures PostSend and Poll by Go and by libmlx5, for signaled Writes of 8
 // bytes; the device's time in between is left out. Medians, less what reading the clock takes:
 //
 //	go test -tags ibverbs -c ./verbs/ibverbs

@@ -14,7 +14,7 @@
 //
 // A call into C costs some 50 ns, whatever it does. Where libmlx5 drives the device, posting,
 // polling and arming need none: Go writes and reads the rings that mlx5dv_init_obj shows.
-// Capabilities.Direct says whether, docs/real-nic.md what follows from that: C code that has a
+// Capabilities.Direct reports whether, docs/real-nic.md what follows from that: C code that has a
 // Handle must not post, poll or take events then.
 //
 // Elsewhere PostSend and PostRecv fill

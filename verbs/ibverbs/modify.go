@@ -104,9 +104,9 @@ func (q *QP) modifyFailed(a verbs.QPAttr, mask verbs.QPAttrMask, errno int) erro
 	}
 	switch {
 	case errno == C.EINVAL && mask&verbs.AttrAV != 0:
-		return fail("modify_qp", q.object(), errno, "an attribute that the device refuses: see ibv_modify_qp(3) for those that a step needs, and that GID %d reaches %v", a.AV.SGIDIndex, a.AV.GID)
+		return fail("modify_qp", q.object(), errno, "an attribute that the device refuses: see ibv_modify_qp(3) for the attributes of each step, and that GID %d reaches %v", a.AV.SGIDIndex, a.AV.GID)
 	case errno == C.EINVAL:
-		return fail("modify_qp", q.object(), errno, "an attribute is missing or refused: see ibv_modify_qp(3) for those that a step needs")
+		return fail("modify_qp", q.object(), errno, "an attribute is missing or refused: see ibv_modify_qp(3) for the attributes of each step")
 	case errno == C.ENETUNREACH || errno == C.EHOSTUNREACH || errno == C.ETIMEDOUT:
 		return fail("modify_qp", q.object(), errno, "there is no way to %v: see ip route get, and whether its neighbour answers", a.AV.GID)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
 
-// maxBatch is how many requests one call into C posts. More would save little: at
+// maxBatch is the number of requests one call into C posts. More would save little: at
 // this size the call costs 1 ns a request.
 const maxBatch = 64
 

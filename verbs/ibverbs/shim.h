@@ -18,8 +18,8 @@ int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *ex
 int shim_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
 int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
 int shim_query_pkey(struct ibv_context *, int port, int index, uint16_t *);
-/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. The
- * wait ends when cancelled is readable too, if it is not negative. */
+/* Readable within the given milliseconds (negative: without end): 1, else 0 or -errno.
+ * The wait also ends when cancelled is readable, if it is not negative. */
 int shim_readable(int fd, int cancelled, int milliseconds);
 
 int shim_alloc_pd(const struct ibverbs_calls *, struct ibv_context *, struct ibv_pd **);
@@ -76,7 +76,7 @@ struct shim_rq {
 	int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
 };
 
-/* A queue pair, and likewise its sends, with room for inline data of each. */
+/* A queue pair and its sends, with room for inline data of each. */
 struct shim_qp {
 	struct ibv_qp *qp;
 	struct ibv_send_wr *wr;

@@ -183,7 +183,7 @@ func BenchmarkLongWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyPoll is what an application pays for a Poll that finds nothing.
+// BenchmarkEmptyPoll measures a Poll that finds nothing.
 func BenchmarkEmptyPoll(b *testing.B) {
 	r := newRig(b, 1, 0)
 	r.turnOnce(b)

@@ -16,7 +16,7 @@ import (
 // another goroutine posts during their flow's gap.
 const longestNap = 200 * units.Microsecond
 
-// settleNap is for how long another goroutine's poll is awaited at a time.
+// settleNap is the time for which another goroutine's poll is awaited at once.
 const settleNap = units.Microsecond
 
 // channel is a completion channel of the application on a Shim.
@@ -174,7 +174,7 @@ func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, e
 	}
 }
 
-// progress makes the progress of all shards but those that wake another channel, or none,
+// progress makes the progress of all shards but the ones that wake another channel, or none,
 // and whose lock another goroutine has: it sees to them.
 func (ch *channel) progress(t instant) error {
 	var failed error
@@ -258,7 +258,7 @@ func (ch *channel) look() (nap units.Time, settled bool) {
 	return nap, settled
 }
 
-// nap is look for what the shard has.
+// nap looks at one shard's state.
 func (s *shard) nap(ch *channel) (nap units.Time, settled bool) {
 	at := s.deadline()
 	now := s.instant()

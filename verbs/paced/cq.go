@@ -44,7 +44,7 @@ type sendCQ struct {
 	sample   core.Sample // of the completion that is being taken
 }
 
-// kickRoom is what a sendCQ keeps for a kick.
+// kickRoom is a sendCQ's room for a kick.
 const kickRoom = 1
 
 // sendCQFor returns the sendCQ with room for n segments of a QP with these CQs, and
@@ -283,7 +283,7 @@ func (s *Shim) forget(inner any) {
 	delete(s.byInner, inner)
 }
 
-// known returns what know entered, or nil.
+// known returns the value that know entered, or nil.
 func (s *Shim) known(inner any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -471,7 +471,7 @@ func (c *CQ) pollSends(wc []verbs.WC) (n int, err error) {
 	return n, err
 }
 
-// tendEvery is how many polls in a row may find something before c.tend.
+// tendEvery is the number of successful polls in a row before c.tend.
 const tendEvery = 64
 
 // ReqNotify implements verbs.CQ.

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// Cause is why an engine lowered a rate or window, as far as a host can tell. Losses
+// Cause is the reason for which an engine lowered a rate or window, as far as a host can tell. Losses
 // and timeouts are not causes: a host sees them as long round trips.
 type Cause uint8
 

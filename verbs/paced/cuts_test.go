@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/fakenic"
 )
 
-// Every answer that lowers rate or window is a cut, and by what it answered.
+// Every answer that lowers rate or window is a cut, counted by its cause.
 func TestCutsByCause(t *testing.T) {
 	// An engine of the program's own: acknowledgements 2 and 4 lower its rate, 3
 	// raises it, and 5 shuts its window a little.

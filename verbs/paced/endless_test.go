@@ -44,7 +44,7 @@ func (d *longLived) settle(p *bench) {
 	p.t.Fatalf("at %v the shim does not come to an end: %+v", p.shim.Clock(), p.shim.Stats())
 }
 
-// trace is what a program sees of the shim whose device's clock shows age at first,
+// traceAt returns what a program sees of the shim whose device's clock shows age at first,
 // and jumps before each of its rounds.
 func traceAt(t *testing.T, age time.Duration, jumps []time.Duration) []string {
 	e := &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}}

@@ -13,7 +13,7 @@ func (c *CQ) Below() verbs.CQ { return c.recv }
 // BelowSends returns the provider's CQ on which the segments of q complete.
 func (q *QP) BelowSends() verbs.CQ { return q.sends.cq }
 
-// Nap is for how long a goroutine may sleep on a channel of a Shim.
+// Nap returns the most time that a goroutine may sleep on a channel of a Shim.
 func Nap(ch verbs.CompChannel) units.Time {
 	nap, _ := ch.(*channel).look()
 	return nap
@@ -22,7 +22,7 @@ func Nap(ch verbs.CompChannel) units.Time {
 // Memory is a piece of memory.
 type Memory struct{ From, Size uintptr }
 
-// Written returns what a thread writes for a segment of q, by name.
+// Written returns the memory that a thread writes for a segment of q, by name.
 func (q *QP) Written() map[string]Memory {
 	of := func(p any) Memory {
 		v := reflect.ValueOf(p)

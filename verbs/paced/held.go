@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// Held is how queue pairs with requests under way spent their time, by what kept the
+// Held breaks down the time of queue pairs with requests under way by what kept the
 // next segment from the NIC. For several queue pairs it is the sum.
 type Held struct {
 	// Rate and Window are the engine's: the segment was not due, or its window had
@@ -23,7 +23,7 @@ type Held struct {
 	Sent units.LongTime
 }
 
-// Active is how long there were requests under way: the sum of all.
+// Active returns the time with requests under way: the sum of all.
 func (h *Held) Active() units.LongTime {
 	return h.Rate.Plus(h.Window).Plus(h.Bound).Plus(h.Late).Plus(h.Other).Plus(h.Sent)
 }

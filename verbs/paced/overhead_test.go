@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
-// overhead is one way of using the null provider: turns of posting so many
-// requests of one segment, and one poll, on so many queue pairs.
+// overhead is one way of using the null provider: turns of posting batch requests of one
+// segment, and one poll, on qps queue pairs.
 type overhead struct {
 	timely     bool
 	batch, qps int
@@ -27,7 +27,7 @@ const (
 	// overheadSegment is small, so that a batch of 16 at overheadPace comes due
 	// within what the scheduler makes up for.
 	overheadSegment = 4 << 10
-	// overheadPace is what all queue pairs of a paced run may send together.
+	// overheadPace is the rate of all queue pairs of a paced run together.
 	overheadPace = 80 * units.Gbps
 )
 
@@ -124,8 +124,8 @@ func (w *turner) post(t testing.TB, q verbs.QP, n int) {
 	}
 }
 
-// spread says that a batch goes to as many queue pairs: those that are paced come
-// due in turn.
+// spread reports whether a batch goes to as many queue pairs: paced ones come due in
+// turn.
 func (w *turner) spread() bool { return w.timely && !w.bypass && len(w.qps) > 1 }
 
 // aim chooses what the next turn posts, one queue pair after the other.

@@ -19,7 +19,7 @@ const (
 	us      = units.Microsecond
 )
 
-// tb is what testing.TB and rapid.T share.
+// tb is the common part of testing.TB and rapid.T.
 type tb interface {
 	Helper()
 	Fatal(...any)

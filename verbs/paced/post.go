@@ -23,7 +23,7 @@ func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 	return q.post(at(now), wrs)
 }
 
-// mostUnread is how many posts in a row may go without a reading of the clock, and so
+// mostUnread is the largest number of posts in a row without a reading of the clock, and so
 // without what is due. They are posts to queue pairs whose next segment waits for its
 // time, so that nothing of theirs can leave now. Each poll begins anew. Where time is simulated each post reads it.
 const mostUnread = 8

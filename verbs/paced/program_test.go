@@ -143,7 +143,7 @@ func TestEventsOfQueuesThatGo(t *testing.T) {
 	}
 }
 
-// An event is for what completes after arming, once.
+// An armed queue raises one event, for a completion after arming.
 func TestEvents(t *testing.T) {
 	p := programs(t, line)
 	ch := must(p.shim.CreateCompChannel())(t)

@@ -41,7 +41,8 @@ type QP struct {
 	*settings
 }
 
-// settings are what no segment needs of a queue pair: elsewhere, so that it fits its size class.
+// settings are the parts of a queue pair that no segment needs: elsewhere, so that it fits its
+// size class.
 type settings struct {
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port, mtu and the path's
 
@@ -196,8 +197,8 @@ func (q *QP) renew() {
 	q.core.Name(uint64(q.index)<<indexShift | uint64(q.shard.gens[q.index])<<genShift)
 }
 
-// lineRate is what the queue pair can send at: of its port, and of a device of the loopback
-// by the way to its peer. 0 if that is not known.
+// lineRate returns the rate at which the queue pair can send: its port's, and for a device of the loopback
+// that of the way to its peer. 0 if that is not known.
 func (q *QP) lineRate() units.Rate {
 	s := q.shard
 	if s.cfg.LineRate > 0 {
@@ -239,8 +240,7 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return a, err
 }
 
-// Control returns what the engine allows at present; without an engine, the
-// line rate.
+// Control returns the engine's present Control; without an engine, the line rate.
 func (q *QP) Control() cc.Control {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// QPStats is what a queue pair has done since it was made, and its present state.
+// QPStats counts a queue pair's work since it was made, and has its present state.
 type QPStats struct {
 	QPN    uint32
 	State  ib.QPState
@@ -18,7 +18,7 @@ type QPStats struct {
 	// Floor and Ceiling are the engine's own bounds of Rate; 0 if it is no cc.Bounded.
 	Floor, Ceiling units.Rate
 
-	Messages, Failed uint64 // requests that completed; those that did not succeed
+	Messages, Failed uint64 // requests that completed; requests that did not succeed
 	Segments         uint64 // taken by the provider
 	SegmentBytes     units.Bytes
 	CNPs             uint64 // passed to the engine

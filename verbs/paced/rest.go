@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// rest is what Rest last returned to the thread that makes progress.
+// rest is the last result of Rest to the thread that makes progress.
 type rest struct {
 	on atomic.Bool // a thread rests: kick is set. It spares the data path the lock.
 

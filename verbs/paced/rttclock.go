@@ -1,6 +1,6 @@
 package paced
 
-// RTTClock is by which clocks a round trip is taken (TIMELY section 5, figure 11).
+// RTTClock names the clocks by which a round trip is taken (TIMELY section 5, figure 11).
 type RTTClock uint8
 
 // Clocks of a round trip. One that can't be had is replaced by the next of

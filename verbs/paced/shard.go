@@ -45,7 +45,7 @@ type shard struct {
 	doomed  []*QP // to be taken to ERR at the provider, see bury
 	drained []*QP // to be taken to SQD at the provider, see drain
 
-	// turned is when its progress was last made, in ticks, if it has work; else noWork.
+	// turned is the time of its last progress, in ticks, if it has work; else noWork.
 	turned atomic.Int64
 }
 
@@ -122,7 +122,7 @@ func another(all []*shard) (*shard, error) {
 // A tick is 2^14 ns: shards that are at work take note of the time once a tick.
 const tickShift = 14
 
-// neglected is for how many ticks the progress of a shard may be left to the threads that
+// neglected is the number of ticks for which the progress of a shard may be left to the threads that
 // use it, before one that polls another CQ makes it: 49 to 66 us.
 const neglected = 4
 
@@ -149,7 +149,8 @@ func (c *CQ) tend() {
 }
 
 // publish lets other threads know whether the shard has work, at the present of its last
-// turn or post: those that tend it, and the one that rests. Each call that may leave work
+// turn or post: the threads that tend it, and the one that rests. Each call that may
+// leave work
 // ends with it.
 func (s *shard) publish(now units.LongTime) {
 	at := int64(noWork)
@@ -337,7 +338,7 @@ func (s *shard) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	}
 }
 
-// release posts all segments that are due, and those that the core has released
+// release posts all segments that are due, and segments that the core has released
 // already, with one call for each queue pair that has some. It reads the clock again
 // after each full batch. Where the provider refused something for good, it gives up
 // the lock at the end.

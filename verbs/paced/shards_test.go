@@ -341,7 +341,8 @@ func TestAPollTendsOtherQueues(t *testing.T) {
 	}
 }
 
-// A CQ of no queue pair's sends makes the progress of those that receive there at once.
+// A poll of a CQ that only receives makes at once the progress of the queue pairs that
+// receive there.
 func TestAPollMakesProgressOfItsReceivers(t *testing.T) {
 	p := newApart(t)
 	recv := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64}))(t)

@@ -133,7 +133,7 @@ func (s *Shim) progress(t instant) error {
 	return failed
 }
 
-// Deadline is when Progress has something to do even if nothing completes: a
+// Deadline returns when Progress has something to do even if nothing completes: a
 // segment becomes due, or a calibration sample while there is work. It is
 // units.LongNever if nothing is waiting, and is in the future right after Progress.
 func (s *Shim) Deadline() units.LongTime {

@@ -17,7 +17,7 @@ type Stats struct {
 	// Clamped samples were shorter than their own serialisation: a wrong line
 	// rate, or a calibration error. They count as an RTT of zero.
 	Clamped uint64
-	// Bypassed counts those that the engine was spared, by Config.Bypass.
+	// Bypassed counts samples that the engine was spared, by Config.Bypass.
 	Bypassed uint64
 	// Turnarounds counts the Samples without the time that the peer took to answer,
 	// which the peer reported. Coalesced counts those without a round trip: one
@@ -25,7 +25,7 @@ type Stats struct {
 	Turnarounds, Coalesced uint64
 	CNPs                   uint64 // congestion notifications passed to engines
 
-	// Cuts are how often engines lowered their rate or window.
+	// Cuts counts how often engines lowered their rate or window.
 	Cuts Cuts
 	// Held is summed over queue pairs, including destroyed ones.
 	Held Held

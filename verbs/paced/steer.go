@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// abilities are what the provider's queue pair can do; nil where it cannot.
+// abilities are the optional interfaces of the provider's queue pair; nil where it has
+// none.
 type abilities struct {
 	telemetry verbs.TelemetryQP
 	cnps      verbs.CNPQP

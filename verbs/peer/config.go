@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Config is what an end chooses for itself. The zero value is none: begin with
+// Config is an end's own choice. The zero value is none: begin with
 // DefaultConfig.
 type Config struct {
 	// RC are the attributes of the connection, among them what the other end may do to
@@ -18,7 +18,7 @@ type Config struct {
 	GID int
 	// Cap is the queue pair's capacity. Its completion queues have as much room.
 	Cap verbs.QPCap
-	// Timeout is how long the other end may take for one message of the set-up; 0 is
+	// Timeout is the time that the other end may take for one message of the set-up; 0 is
 	// exchange.DefaultTimeout.
 	Timeout time.Duration
 	// Ready, unless it is nil, is called before the other end is told that this one is

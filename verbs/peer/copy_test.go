@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// span is what a request names.
+// span is the memory that a request names.
 type span struct {
 	local, remote uint64
 	n             int

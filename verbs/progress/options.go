@@ -12,13 +12,13 @@ import (
 // Options say how much of a processor the thread may take to be punctual. A zero
 // field takes its default.
 type Options struct {
-	// Spin is how long before a deadline the thread stops sleeping and looks at
+	// Spin is the time before a deadline at which the thread stops sleeping and looks at
 	// the clock instead. It should cover how late the kernel wakes a thread; a
 	// flow whose segments are less than Spin apart keeps a processor busy. The
 	// default is 30 us; a negative one never spins, and deadlines are met as well
 	// as the kernel wakes the thread. At most 1 ms.
 	Spin time.Duration
-	// Look is how long the thread leaves completions unseen while segments are
+	// Look is the time for which the thread leaves completions unseen while segments are
 	// with the NIC. They are then too late by up to this as round trips, unless
 	// the NIC gives timestamps, and a window that is full opens as much later. The
 	// default is 50 us; from 1 us to 1 s.

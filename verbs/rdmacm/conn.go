@@ -156,7 +156,7 @@ func (c *Conn) toError() { c.stop.Do(func() { toError(c.qp) }) }
 // QP returns the queue pair.
 func (c *Conn) QP() verbs.QP { return c.qp }
 
-// Parameters returns what the two sides have agreed on.
+// Parameters returns the two sides' agreement.
 func (c *Conn) Parameters() Parameters { return c.par }
 
 // Private returns the other application's private data: all the room of the

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
-// Backlog is how many requests wait for Listener.Accept. For further ones the oldest
+// Backlog is the number of requests that wait for Listener.Accept. For further ones the oldest
 // are dropped, of the address that has the most first; an honest peer asks again.
 const Backlog = 128
 
@@ -210,7 +210,7 @@ func (r *Request) LocalAddr() netip.AddrPort { return r.local }
 // RemoteAddr returns the other side's address and port.
 func (r *Request) RemoteAddr() netip.AddrPort { return r.remote }
 
-// Offer returns what the other side asks for; MaxRdAtomic and MaxDestRdAtomic are
+// Offer returns the other side's parameters; MaxRdAtomic and MaxDestRdAtomic are
 // the most that the sides may settle on.
 func (r *Request) Offer() Parameters { return r.offer }
 
@@ -272,8 +272,7 @@ func (a *answer) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, erro
 	return c, nil
 }
 
-// hold keeps the request's place from those that come, and reports whether it still
-// has one.
+// hold keeps the request's place from later ones, and reports whether it still has one.
 func (a *answer) hold() bool {
 	d := a.d
 	d.mu.Lock()

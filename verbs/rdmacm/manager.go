@@ -46,7 +46,7 @@ func managerOf(dev verbs.Device) Manager {
 	return nil
 }
 
-// Ends is what a Manager knows of a connection, or of a request for one.
+// Ends is a Manager's knowledge of a connection, or of a request for one.
 type Ends struct {
 	Local, Remote netip.AddrPort
 	Parameters    Parameters
@@ -72,8 +72,8 @@ func NewListener(addr netip.AddrPort, shut func()) (l *Listener, offer func(*Req
 	return l, l.enqueue
 }
 
-// An Answer is how a Manager answers a request: what it does in the places of
-// Request's methods of these names.
+// An Answer is a Manager's answer to a request: it stands in for Request's methods of
+// these names.
 type Answer interface {
 	Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, error)
 	Reject(private []byte) error

@@ -22,7 +22,7 @@ const (
 	RejectPrivateBytes = roce.REJPrivateBytes
 )
 
-// Parameters are what both sides of a connection have agreed on, seen from this
+// Parameters are both sides' agreement on a connection, seen from this
 // side. They are the path, the queue pairs' numbers, the PSNs of the first packet
 // sent and of the first one expected, and the attributes that [Connect] sets on a
 // queue pair. Timeout is the exponent of 4.096 us.
@@ -31,14 +31,14 @@ type Parameters = cm.Parameters
 // Path is the way between the two ends: the address of either.
 type Path = cm.Path
 
-// Params are what one side contributes to a connection (rdma_conn_param).
+// Params are one side's part of a connection (rdma_conn_param).
 type Params struct {
 	Access ib.AccessFlags // what the peer may do through the queue pair
-	// ResponderResources is how many Reads and atomics of the peer this side serves at
+	// ResponderResources is the number of Reads and atomics of the peer this side serves at
 	// once, InitiatorDepth how many it wants to issue at once. Both sides agree on the
 	// lower figures.
 	ResponderResources, InitiatorDepth uint8
-	// RNRRetryCount is how often the peer shall try again when no receive is
+	// RNRRetryCount is the number of times that the peer shall try again when no receive is
 	// posted here, 0 to 7; 7 is without end.
 	RNRRetryCount uint8
 	MinRNRTimer   uint8 // 0 to 31, the code of IBA table 45

@@ -56,7 +56,7 @@ func ip(a net.Addr) netip.Addr {
 	return found.Unmap()
 }
 
-// From is where a device's port sends to a peer from.
+// From is the source address of a device's port towards a peer.
 type From struct {
 	Index int        // in the GID table
 	GID   netip.Addr // as the table has it

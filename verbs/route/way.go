@@ -2,11 +2,11 @@ package route
 
 import "net/netip"
 
-// Way is how the kernel sends packets to an address.
+// Way is the kernel's route to an address.
 type Way struct {
 	Source    netip.Addr // that packets get; zero if the kernel names none
 	Interface string     // by which they leave
-	// MTU is what an IP packet may have, in bytes: the route's, or else the interface's.
+	// MTU is the largest IP packet, in bytes: the route's, or else the interface's.
 	MTU int
 	// Itself: the address is one of this host's own, and packets do not leave it.
 	Itself bool

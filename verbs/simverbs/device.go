@@ -131,8 +131,7 @@ func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.A
 	}
 }
 
-// deadline is when a wait of so long from now ends; a negative timeout is
-// endless.
+// deadline returns when a wait that starts now ends; a negative timeout is endless.
 func (d *Device) deadline(timeout time.Duration) units.Time {
 	if timeout < 0 {
 		return units.Never
@@ -173,7 +172,7 @@ func (d *Device) pumpEvents() {
 // OnAsyncEvent calls f, as an event of the simulation, when AsyncEvent has something.
 func (d *Device) OnAsyncEvent(f func()) { d.onAsync = f }
 
-// CounterAt returns what the NIC's counter shows at an instant: it costs nothing, as a
+// CounterAt returns the NIC's counter at an instant: it costs nothing, as a
 // program's ReadClock does.
 func (d *Device) CounterAt(t units.Time) uint64 { return d.nic.ReadClock(t) }
 

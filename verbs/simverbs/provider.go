@@ -30,14 +30,14 @@ type lab struct {
 	world      *World
 }
 
-// labOptions are what the query of a device's name may say.
+// labOptions are the settings in the query of a device's name.
 type labOptions struct {
 	hosts int
 	rate  units.Rate
 	delay units.Time
 	nic   string
 	seed  uint64
-	// collects is what the packets of all hosts collect on their way.
+	// collects is the telemetry of the packets of all hosts.
 	collects telemetry.Kind
 }
 
@@ -134,7 +134,7 @@ func parseTelemetry(text string) (telemetry.Kind, error) {
 	return 0, fmt.Errorf("%q: take %v, %v or %v", text, telemetry.None, telemetry.MaxDelay, telemetry.PerHop)
 }
 
-// congestion is what each queue pair gets, a CongestionFor.
+// congestion returns each queue pair's congestion control; it is a CongestionFor.
 func (o *labOptions) congestion(int) (nicmodel.Congestion, int, error) {
 	return nicmodel.Congestion{Telemetry: o.collects}, 0, nil
 }

@@ -375,7 +375,7 @@ func (s *SRQ) SetRecvSource(from verbs.RecvSource) {
 	setRecvSource(s.srq, "srq of "+s.pd.dev.name, from, &s.sgl)
 }
 
-// fetches is how many receives are drawn from a source at a time.
+// fetches is the number of receives drawn from a source at a time.
 const fetches = 64
 
 func setRecvSource(to *nicmodel.SRQ, object string, from verbs.RecvSource, scratch *[]nicmodel.SGE) {

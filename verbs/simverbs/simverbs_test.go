@@ -12,7 +12,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
-// host is what one end of a connection has made.
+// host is one end of a connection with its resources.
 type host struct {
 	dev verbs.Device
 	pd  verbs.PD

@@ -48,8 +48,8 @@ func (w *World) AddDevice(name string, nic *nicmodel.NIC, congestion CongestionF
 }
 
 // CongestionFor returns the congestion control, inside the NIC, of a queue pair
-// that sends to a peer. It also returns how often requests ask for an
-// acknowledgement: every so many packets, 0 for only the last of a message.
+// that sends to a peer. It also returns the number of packets of which one asks for an
+// acknowledgement, 0 for only the last of a message.
 type CongestionFor func(peerHost int) (c nicmodel.Congestion, ackReqEvery int, err error)
 
 // gidOf is the address of a host: 10.0.0.1 is the first.

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// addressTests are about what leads from one queue pair to another.
+// addressTests test the addressing from one queue pair to another.
 var addressTests = []test{
 	{"P_Key index", func(r *rig) error {
 		p, err := r.A.Port(r.Port)

@@ -63,7 +63,7 @@ func (e Ends) run(t *testing.T, c test) {
 	}
 }
 
-// side is what one end has made.
+// side is one end with its resources.
 type side struct {
 	dev   verbs.Device
 	pd    verbs.PD
@@ -72,7 +72,7 @@ type side struct {
 	index int
 }
 
-// rig is what a test works with. What it makes through the rig goes when the test ends.
+// rig holds a test's resources. What it makes through the rig goes when the test ends.
 type rig struct {
 	Ends
 	a, b    side

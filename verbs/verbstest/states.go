@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// stateTests are about what a queue pair's changes of state do to requests,
-// completions and events.
+// stateTests test the effects of a queue pair's changes of state on requests, completions
+// and events.
 var stateTests = []test{
 	{"a post before RTS", func(r *rig) error {
 		p, err := r.params()

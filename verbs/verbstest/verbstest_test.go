@@ -75,7 +75,7 @@ func TestSoftRoCEOverShapedLink(t *testing.T) {
 	run(t, "soft:127.0.7.3?shape=5Gbps&delay=20us", "soft:127.0.7.4?shape=1Gbps&delay=300us", 1, -1)
 }
 
-// TestDevice is what make test-hw runs.
+// TestDevice tests a device of the machine: make test-hw runs it.
 func TestDevice(t *testing.T) {
 	if *device == "" {
 		t.Skipf("no -device was given")

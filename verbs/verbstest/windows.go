@@ -233,7 +233,7 @@ var windowTests = []test{
 
 const windowBytes = 256
 
-// windowed is what the tests of windows work with: a window at B, and A as the peer.
+// windowed is the set-up of the tests of windows: a window at B, and A as the peer.
 type windowed struct {
 	r     *rig
 	mw    verbs.MW

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
-// mark is what the memory of an attacked program holds that nobody registered.
+// mark is the content of unregistered memory of an attacked program.
 var mark = []byte("\xa5not registered\x5a")
 
 // victim is a program with a connected queue pair, to which anything happens afterwards.
@@ -65,7 +65,7 @@ func (v *victim) connect(d *Device, peer *victim) {
 	v.must(uverbs.ModifyQP, uverbs.ModifyQPReq{Handle: v.qp, AttrMask: uverbs.QPState | readyToSendOfRC, State: uint8(ib.RTS), Timeout: 8, RetryCnt: 1, RNRRetry: 1, MaxRdAtomic: 4}, nil, 0, 0)
 }
 
-// script is what a fuzzer says a program does.
+// script is a fuzzer's script of a program.
 type script struct{ rest []byte }
 
 func (s *script) byte() byte {

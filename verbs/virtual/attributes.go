@@ -41,7 +41,7 @@ func (d *Device) contextResp() uverbs.Mlx5ContextResp {
 	return r
 }
 
-// device_cap_flags that hold here, of those that ConnectX reports (enum
+// device_cap_flags that hold here, among ConnectX's own (enum
 // ib_uverbs_device_cap_flags): BAD_PKEY_CNTR, BAD_QKEY_CNTR, CHANGE_PHY_PORT,
 // PORT_ACTIVE_EVENT, SYS_IMAGE_GUID, RC_RNR_NAK_GEN.
 const capFlags = 1<<1 | 1<<2 | 1<<5 | 1<<10 | 1<<11 | 1<<12
@@ -70,7 +70,7 @@ func (d *Device) baseAttributes() uverbs.QueryDeviceResp {
 	return r
 }
 
-// clockWidth is how wide the counter is in completions.
+// clockWidth returns the width of the counter in completions.
 func (d *Device) clockWidth() int {
 	if d.clock.simulated {
 		return d.attr.ClockBits

@@ -198,7 +198,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	return uverbs.CreateCQResp{Handle: c.add(q), CQE: q.entries - 1}, driver, 0
 }
 
-// compressionOf is how the CQEs of a queue are to be compressed, and whether the device can:
+// compressionOf returns the compression of a queue's CQEs, and whether the device can do it:
 // CQEs of 64 bytes in one of the formats that it reports.
 func compressionOf(ring *uverbs.Mlx5CreateCQReq) (c mlx5.Compression, ok bool) {
 	if ring.CQECompEn != 1 {
@@ -208,7 +208,7 @@ func compressionOf(ring *uverbs.Mlx5CreateCQReq) (c mlx5.Compression, ok bool) {
 	return c, ring.CQESize == 64 && (c == mlx5.CompressHash || c == mlx5.CompressSum)
 }
 
-// ringSize is how many entries a ring for n of them and one more has: a power of two.
+// ringSize is the number of entries a ring for n of them and one more has: a power of two.
 func ringSize(n uint32) int {
 	size := 1
 	for size < int(n)+1 {

@@ -17,7 +17,7 @@ import (
 // clockShift scales the ticks of a nanosecond.
 const clockShift = 32
 
-// clockBits is how wide the counter is in completions and where programs read it
+// clockBits is the width of the counter in completions and where programs read it
 // (timestamp_mask), as in mlx5.
 const clockBits = 63
 
@@ -69,13 +69,13 @@ func rawNow() uint64 {
 	return uint64(t.Nano())
 }
 
-// atRaw returns what the counter shows at a reading of CLOCK_MONOTONIC_RAW.
+// atRaw returns the counter at a reading of CLOCK_MONOTONIC_RAW.
 func (c *clock) atRaw(raw uint64) uint64 {
 	hi, lo := bits.Mul64(raw-c.start, c.mult)
 	return (c.first + (hi<<(64-clockShift) | lo>>clockShift)) & (1<<clockBits - 1)
 }
 
-// stamped returns what the counter showed when the back end's clock showed ns; a simulated
+// stamped returns the counter when the back end's clock showed ns; a simulated
 // back end's clock is the counter.
 func (c *clock) stamped(ns uint64) uint64 {
 	if c.simulated {
@@ -95,11 +95,11 @@ func (c *clock) stampedWall(ns uint64) uint64 {
 	return uint64(c.wall + int64(time.Duration(ns)-c.at))
 }
 
-// readings is how often two clocks are read together, of which the closest readings
+// readings is the number of times that two clocks are read together; the closest readings
 // count: between others the thread may have stood still.
 const readings = 4
 
-// now returns what the counter shows, and the time of day in ns since 1970.
+// now returns the counter, and the time of day in ns since 1970.
 func (c *clock) now() (ticks uint64, wall int64) {
 	if c.simulated { // by what both were at first, programs have them for all times
 		return c.first, turns.Epoch * int64(time.Second)

@@ -31,7 +31,7 @@ type Config struct {
 	// (verbs.MemoryPD), and its receive queues have to fetch (verbs.SourcedRecv). The
 	// Device owns it from a successful Open on.
 	Backend verbs.Device
-	// ClockStart is what the device's counter shows at first, in ticks, and ClockPPB by
+	// ClockStart is the device's counter at first, in ticks, and ClockPPB by
 	// how many billionths it is faster than its rate: between -100000000 and 100000000.
 	ClockStart uint64
 	ClockPPB   int64
@@ -46,13 +46,13 @@ type Config struct {
 	Simulated bool
 }
 
-// simulatedBackend is what a back end in simulated time has besides.
+// simulatedBackend is the further interface of a back end in simulated time.
 type simulatedBackend interface {
 	verbs.Device
 	// OnCompletion and OnAsyncEvent call f as an event of the simulation.
 	OnCompletion(f func(now units.Time))
 	OnAsyncEvent(f func())
-	// CounterAt is what the device's counter shows at an instant.
+	// CounterAt returns the device's counter at an instant.
 	CounterAt(t units.Time) uint64
 }
 
@@ -132,7 +132,7 @@ func Open(c Config) (*Device, error) {
 // Name is the device's name in programs, "mlx5_0".
 func (d *Device) Name() string { return d.cfg.Name }
 
-// Model is what the device is a model of.
+// Model returns the modelled adapter.
 func (d *Device) Model() Model { return d.model }
 
 // NodeGUID is the device's GUID: the back end's, or one of its name's.
@@ -176,7 +176,7 @@ func (d *Device) Port() verbs.PortAttr {
 	return p
 }
 
-// Ticks is what the device's counter shows.
+// Ticks returns the device's counter.
 func (d *Device) Ticks() uint64 { return d.clock.atRaw(rawNow()) }
 
 // vectors is the number of completion vectors, as mlx5 has: one a processor.

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// causes are what the kernel's write returns for errors of the back end.
+// causes maps errors of the back end to those of the kernel's write.
 var causes = []struct {
 	err   error
 	errno syscall.Errno

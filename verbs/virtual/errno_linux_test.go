@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// TestErrno has what programs get for errors of the device below.
+// TestErrno checks programs' errors for errors of the device below.
 func TestErrno(t *testing.T) {
 	for _, c := range []struct {
 		err  error

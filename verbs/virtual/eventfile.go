@@ -30,7 +30,7 @@ type eventFile struct {
 	closed  bool
 }
 
-// newEventFile makes a file of events of so many bytes. The program's end has a name, by
+// newEventFile makes a file of events of record bytes. The program's end has a name, by
 // which libsluice-virtual.so knows it when nobody has the other end any more: a program
 // that reads on is then told what the kernel tells when a device is removed.
 func newEventFile(record int) (*eventFile, error) {

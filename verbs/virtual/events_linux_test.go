@@ -185,7 +185,7 @@ func TestInterfaceEvents(t *testing.T) {
 	env := h.Environ(os.Environ(), lib)
 	_, next := watchEvents(t, h.Environ(lineBuffered(t, os.Environ()), lib))
 
-	// gids are as sysfs has them; those that ibv_devinfo shows are not empty.
+	// gids are as sysfs has them; ibv_devinfo shows no empty ones.
 	check := func(what string, active bool, gids ...string) {
 		t.Helper()
 		state := map[bool][2]string{true: {"PORT_ACTIVE", "4: ACTIVE"}, false: {"PORT_DOWN", "1: DOWN"}}[active]
@@ -243,7 +243,7 @@ func TestInterfaceEvents(t *testing.T) {
 	if b, err := os.ReadFile(h.Dir() + "/sys/class/infiniband/mlx5_0/ports/1/state"); err != nil || string(b) != "1: DOWN\n" {
 		t.Errorf("gone: sysfs: %q, %v", b, err)
 	}
-	// The device is no more, for those that come now.
+	// The device is no more, for programs that come now.
 	if out, err := exec.CommandContext(t.Context(), "env", append(env, "ibv_devinfo")...).CombinedOutput(); err == nil {
 		t.Errorf("gone: ibv_devinfo opened it:\n%s", out)
 	}
@@ -266,8 +266,8 @@ func TestServerOfTest(t *testing.T) {
 	select {} // until it is killed
 }
 
-// When the device's process ends, programs get IBV_EVENT_DEVICE_FATAL and errors: those
-// that wait for events are told.
+// When the device's process ends, programs get IBV_EVENT_DEVICE_FATAL and errors:
+// programs that wait for events are told.
 func TestServerKilled(t *testing.T) {
 	needs(t, "ibv_asyncwatch")
 	lib := virtualLibrary(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
-// addressHandle is what the kernel keeps of a program's address handle: libmlx5 has the
+// addressHandle is the kernel's part of a program's address handle: libmlx5 has the
 // address itself, and puts it into each datagram's WQE.
 type addressHandle struct{ pd *domain }
 
@@ -63,7 +63,7 @@ func (c *context) destroyAH(m *uverbs.Message) guest.Reply {
 	return guest.Reply{}
 }
 
-// addressVector is where a program sends to: a GID that is an IP address, from a GID of
+// addressVector returns a program's destination: a GID that is an IP address, from a GID of
 // the device.
 func (d *Device) addressVector(dgid [16]byte, sgidIndex uint8) (verbs.AddressVector, syscall.Errno) {
 	gids := d.GIDs()

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/ucma"
 )
 
-// Host shows devices to programs: a directory with what sysfs and /dev/infiniband would
-// have of them, and a server for those that open them.
+// Host shows devices to programs: a directory that stands for sysfs and /dev/infiniband,
+// and a server for programs that open them.
 type Host struct {
 	dir     *rundir.Dir
 	server  *guest.Server
@@ -34,7 +34,7 @@ type Host struct {
 	counted time.Time  // when they were written
 }
 
-// maxSocketPath is what a UNIX socket's address has room for, less the closing zero.
+// maxSocketPath is the longest address of a UNIX socket, less the closing zero.
 const maxSocketPath = 107
 
 // Serve shows devices to programs that run with Environ, of this user alone. The Host
@@ -108,7 +108,7 @@ func (h *Host) describe() {
 	}
 }
 
-// describePort is how a device's port is now.
+// describePort describes a device's port as it is now.
 func describePort(t *sysfs.Device, d *Device) {
 	port := d.Port()
 	t.Rate, t.Active, t.GIDs = units.Rate(port.LinkRate), port.State == verbs.PortActive, d.GIDs()
@@ -126,7 +126,7 @@ func (h *Host) onChange(i int) {
 	}
 }
 
-// countersLast is for how long counters are fresh: who reads a port's reads all of them.
+// countersLast is the time for which counters are fresh: who reads a port's reads all of them.
 const countersLast = 10 * time.Millisecond
 
 // writeCounters writes what the devices have counted into the tree.

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
-// methods are the ioctl's that the device has: those that have no other form. libibverbs
+// methods are the device's ioctls: the ones without another form. libibverbs
 // tries the ioctl for others, hears EPROTONOSUPPORT, and writes its command. A context can't
 // be imported (UVERBS_METHOD_QUERY_CONTEXT): libibverbs makes its queues by ioctl only.
 var methods = map[uverbs.MethodID]func(*context, *call) syscall.Errno{
@@ -82,7 +82,7 @@ func (c *call) out(id uint16, value any) syscall.Errno {
 	return 0
 }
 
-// data is where the value of an attribute lies in the call, to put a handle there.
+// data returns the place of an attribute's value in the call, to put a handle there.
 func (c *call) data(id uint16) int {
 	i, _ := c.Find(id)
 	return uverbs.CallHeaderBytes + i*uverbs.AttrBytes + 8

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
-// stated is what the device states, as a program asks for it.
+// stated returns the device's limits as a program queries them.
 func (p *player) stated() (a uverbs.QueryDeviceResp) {
 	p.t.Helper()
 	data, errno := p.do(uverbs.QueryDevice, uverbs.ResponseReq{}, nil, uverbs.Sizeof(a), 0)
@@ -112,7 +112,7 @@ func TestObjectLimits(t *testing.T) {
 	}
 }
 
-// Sizes up to those that the device states are taken; more is EINVAL.
+// Sizes up to the device's limits are taken; more is EINVAL.
 func TestSizeLimits(t *testing.T) {
 	const (
 		mib   = 1 << 20

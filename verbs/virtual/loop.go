@@ -33,7 +33,7 @@ type loop struct {
 	tasks    sync.WaitGroup
 }
 
-// mapping is where a program has a UAR page.
+// mapping is a program's mapping of a UAR page.
 type mapping struct {
 	addr      uint64
 	lost      bool // can't be watched: the program has unmapped it
@@ -82,7 +82,7 @@ func (l *loop) onFreed(cookie uint64) {
 	l.mu.Unlock()
 }
 
-// looksBeforeSleep is how often the loop looks in vain before it sleeps. It is few: where
+// looksBeforeSleep is the number of vain looks of the loop before it sleeps. It is few: where
 // programs that poll have all processors, a thread that sleeps gets one when it is woken,
 // and a thread that spins loses it.
 const looksBeforeSleep = 20
@@ -121,7 +121,8 @@ func (l *loop) expectStore() {
 	}
 }
 
-// storePoll is how long the loop leaves the processor to the program that stores.
+// storePoll is the time for which the loop leaves the processor to the program that
+// stores.
 const storePoll = 20 * time.Microsecond
 
 // minNap is the first of the naps of a loop that nobody wakes; each is twice as long as the one

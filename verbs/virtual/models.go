@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Model is what programs read of an adapter before they use it.
+// Model is an adapter's description as programs read it before they use it.
 type Model struct {
 	Name     string // as in nicmodel's presets
 	PartID   uint32 // PCI device, vendor_part_id

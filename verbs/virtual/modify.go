@@ -104,8 +104,8 @@ func translate(mask uint32) verbs.QPAttrMask {
 	return out
 }
 
-// attributes translates the attributes that the mask names, and refuses those that the
-// kernel and mlx5 refuse.
+// attributes translates the attributes that the mask names, and refuses what the kernel
+// and mlx5 refuse.
 func (d *Device) attributes(req *uverbs.ModifyQPReq) (verbs.QPAttr, syscall.Errno) {
 	has := func(m uint32) bool { return req.AttrMask&m != 0 }
 	switch {

@@ -27,14 +27,14 @@ type node struct {
 	context *context
 }
 
-// context is what a program has of the device: pages, objects, events.
+// context is a program's part of the device: pages, objects, events.
 type context struct {
 	node *node
 	handles
 	pages  *pages
 	engine *mlx5.Engine
 	loop   attendant
-	// channel is where the back end's completion queues raise their events.
+	// channel receives the events of the back end's completion queues.
 	channel  verbs.CompChannel
 	async    *eventFile
 	monitors []*eventFile // others of asynchronous events, for those of no object
@@ -58,7 +58,7 @@ func newNode(d *Device, p *guest.Process) *node { return &node{dev: d, process: 
 
 var _ guest.File = (*node)(nil)
 
-// commands are those that need a context.
+// commands are the commands that need a context.
 var commands = map[uverbs.Op]func(*context, *uverbs.Message) guest.Reply{
 	uverbs.QueryDevice: (*context).queryDevice, uverbs.QueryDeviceEx: (*context).queryDeviceEx, uverbs.QueryPort: (*context).queryPort,
 	uverbs.AllocPD: (*context).allocPD, uverbs.DeallocPD: (*context).deallocPD,

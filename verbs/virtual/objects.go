@@ -20,14 +20,14 @@ const (
 	kinds
 )
 
-// objects counts those that programs have of a device. The back end has limits of its own,
+// objects counts the objects that programs have of a device. The back end has limits of its own,
 // which may be above what the device states.
 type objects struct {
 	mu sync.Mutex
 	n  [kinds]uint32
 }
 
-// most is how many objects of a kind the device states.
+// most is the number of objects of a kind that the device states.
 func (d *Device) most(k kind) uint32 {
 	r := d.baseAttributes()
 	return [kinds]uint32{

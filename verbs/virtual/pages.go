@@ -25,7 +25,7 @@ const (
 	pageBytes     = 4096
 )
 
-// maxUARs is how many UAR pages a context may have.
+// maxUARs is the largest number of UAR pages of a context.
 const maxUARs = 1024
 
 // uar is a page that programs ring doorbells on.
@@ -35,7 +35,7 @@ type uar struct {
 	page  *mlx5.Page
 }
 
-// pages are what a context's program maps: the core clock with the page that describes it
+// pages are the pages that a context's program maps: the core clock with the page that describes it
 // to the program's library, the clock info, and UARs as the program allocates them. They lie
 // in one memfd, in this order.
 type pages struct {
@@ -124,12 +124,12 @@ func (p *pages) uarOf(number uint32) *uar {
 	return p.uars[number-1]
 }
 
-// number is what the page is called in commands, and offset where it is mapped from.
+// number returns the page's number in commands, and offset its offset for mmap.
 func (u *uar) number() uint32 { return uint32(u.index) + 1 }
 
 func (u *uar) offset() uint64 { return uint64(uverbs.Mlx5MmapEntries<<16|u.index) * pageBytes }
 
-// refreshEvery is how often the clock info changes, and the core clock where the
+// refreshEvery is the period at which the clock info changes, and the core clock where the
 // program's library can't trap its readers.
 const (
 	refreshEvery = time.Second
@@ -176,7 +176,8 @@ func (p *pages) refresh() {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&core[0])), swapped)
 }
 
-// overflowPeriod is how long a program may use clock info before it reads it again.
+// overflowPeriod is the time for which a program may use clock info before it reads it
+// again.
 const overflowPeriod = 10 * time.Second
 
 // infoMult is nanoseconds a tick, times 1<<shift.

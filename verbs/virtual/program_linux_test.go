@@ -171,7 +171,7 @@ func (p *player) context() {
 	p.uar, _ = p.allocUAR()
 }
 
-// argument is where a player puts an ioctl, and behind it what that is to return.
+// argument is the address of a player's ioctl; behind it lies the ioctl's response.
 const argument = 0x2000
 
 // attr is an attribute of an ioctl: a value in it, or room for one of some bytes.

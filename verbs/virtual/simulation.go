@@ -19,7 +19,7 @@ import (
 // ClockCost is the simulated time that a program's read of a clock takes.
 const ClockCost = turns.ClockCost
 
-// Engine is what takes the events of a simulation: a des.Engine.
+// Engine runs the events of a simulation: a des.Engine.
 type Engine = turns.Simulation
 
 // Program is a program that runs on a host of a Simulation. Its Command needs no
@@ -36,7 +36,7 @@ type SimulatedHost struct {
 	Device *Device    // Config.Simulated
 }
 
-// SimulationConfig says what a Simulation has.
+// SimulationConfig configures a Simulation.
 type SimulationConfig struct {
 	Engine Engine
 	Hosts  []SimulatedHost

@@ -116,7 +116,7 @@ func (s *simulated) run(commands ...string) []string {
 	return all
 }
 
-// figures are what perftest prints in the columns of its row.
+// figures returns the numbers in perftest's row, in the given columns.
 func (s *simulated) figures(out string, columns ...int) []float64 {
 	s.t.Helper()
 	_, after, ok := strings.Cut(out, "#bytes")

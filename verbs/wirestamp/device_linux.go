@@ -41,9 +41,9 @@ type Stats struct {
 	// Others are completions on CQs with Timestamps that nothing stamps: receives,
 	// failures, and those of queue pairs that are not RC.
 	Others uint64
-	// Stamps are the stamps that were taken, Lost those for which the ring had no
-	// room, and Strange those that fit no request outstanding, such as repeated
-	// acknowledgements.
+	// Stamps counts the stamps that were taken, Lost the stamps for which the ring
+	// had no room, and Strange the stamps that fit no request outstanding, such as
+	// repeated acknowledgements.
 	Stamps, Lost, Strange uint64
 }
 

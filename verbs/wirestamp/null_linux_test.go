@@ -19,7 +19,7 @@ type nullDevice struct {
 	verbs.Device
 	verbs.PD
 	src   *nullSource
-	full  int // posts beyond so many of a call are refused
+	full  int // the most posts of a call; more are refused
 	qp    *nullQP
 	wc    []verbs.WC
 	fails ib.WCStatus
@@ -232,7 +232,7 @@ func TestConnectingFails(t *testing.T) {
 	}
 }
 
-// BenchmarkCompletion is what the wrapper adds to a request of three packets: its
+// BenchmarkCompletion measures what the wrapper adds to a request of three packets: its
 // post, its three stamps and its completion, in batches of 16, over a device that
 // costs next to nothing.
 func BenchmarkCompletion(b *testing.B) {

@@ -61,7 +61,7 @@ const (
 	connID            = 77
 )
 
-// reth asks for a READ of so many bytes.
+// reth returns a header that asks for a READ of n bytes.
 func reth(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 12), n) }
 
 func TestProgram(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 )
 
-// source is where stamps come from: the kernel's hooks, or a test.
+// source is the source of stamps: the kernel's hooks, or a test.
 type source interface {
 	overlay.Program
 	// Register has the packets of a connection stamped under an id.
@@ -25,7 +25,7 @@ type source interface {
 	// Take hands over the stamps that are there. It does not wait, and one
 	// goroutine at a time calls it.
 	Take(each func(*stamperEvent))
-	// lost is how many stamps found no room.
+	// lost is the number of stamps that found no room.
 	lost() uint64
 }
 
@@ -35,7 +35,7 @@ type stamper struct {
 	objects stamperObjects
 }
 
-// settings are what tests set otherwise.
+// settings are the settings that only tests change.
 type settings struct {
 	ring   int // bytes; a power of two, and pages
 	flows  int // directions of connections
@@ -45,7 +45,7 @@ type settings struct {
 // A stamp takes 32 bytes of the ring, so that it holds 131,072.
 var defaults = settings{ring: 4 << 20, flows: 1 << 18, attach: tchook.Attach}
 
-// filterName is what `tc filter show` calls the programs.
+// filterName is the name of the programs in `tc filter show`.
 const filterName = tchook.Prefix + "wirestamp"
 
 // newStamper attaches the program to a network interface.

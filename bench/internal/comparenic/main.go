@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// A figure is the mean of runs with seeds from 1 to seeds, or to fewSeeds of what takes long.
+// A figure is the mean of runs with seeds from 1 to seeds, or to fewSeeds for long runs.
 const seeds, fewSeeds = 8, 3
 
 // shorter are overrides for scenarios that take long.
@@ -32,7 +32,7 @@ var left = map[string]string{
 	"websearch-million": "a million flows are what staged NICs are too slow for",
 }
 
-// section is what it writes of the page.
+// section names the part of the page that this program writes.
 const section = "written by make compare-nic"
 
 func main() {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// randomScenarios is how many are drawn; each runs with fewSeeds.
+// randomScenarios is the number of scenarios drawn; each runs with fewSeeds.
 const randomScenarios = 120
 
 // off is an error that is counted: beyond 5 percent and twice its standard error.

@@ -31,14 +31,15 @@ type blindLoad struct {
 	nics     []nicmodel.Config
 }
 
-// Requests longer than largest are counted from one completion to another; so many of
-// a queue pair warm up and so many are counted.
+// Requests longer than largest are counted from one completion to another; of each queue
+// pair warmUps requests warm up and counted are counted.
 const (
 	largest     = 4096
 	warmUps     = 16
 	counted     = 48
 	mostOfALoad = 100 * time.Millisecond
-	// Of a load by rounds so many of a thread's are at least that, however long they are.
+	// In a load by rounds each thread warms up and is counted for at least this many
+	// rounds, however long they are.
 	warmRounds    = 1
 	countedRounds = 3
 	// manyRequests are as many under way as the length of a flood is enough for.
@@ -167,7 +168,7 @@ func (l *blindLoad) connect(a, b *loadEnd) (err error) {
 	return l.receive(a, qa, receives)
 }
 
-// receive posts receives for what comes over.
+// receive posts receives for the load's messages.
 func (l *blindLoad) receive(e *loadEnd, qp verbs.QP, receives int) error {
 	for range receives {
 		if _, err := qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(e.host.mr, 0, l.payload)}}}); err != nil {
@@ -177,11 +178,11 @@ func (l *blindLoad) receive(e *loadEnd, qp verbs.QP, receives int) error {
 	return nil
 }
 
-// messages are no fewer than come over on a queue pair: those of the completions that are counted, and those
-// that are under way.
+// messages returns no fewer than come over on a queue pair: for the counted completions, and for those under
+// way.
 func (l *blindLoad) messages() int { return 2 * ((warmUps+counted+5*l.first())*l.signal + l.window) }
 
-// first is how many completions a queue pair's first window has.
+// first is the number of completions a queue pair's first window has.
 func (l *blindLoad) first() int { return l.window / l.signal }
 
 // loadEnd is a machine of a load.

@@ -40,7 +40,7 @@ func WriteFirst(w io.Writer, results []Result) error {
 	return nil
 }
 
-// firstFigures are the results with what blind rows came to when they were first run.
+// firstFigures returns the results with the blind rows' figures of their first run.
 func firstFigures(results []Result) []Result {
 	first := First()
 	all := slices.Clone(results)
@@ -64,7 +64,7 @@ func everBlind(results []Result) []Result {
 	return all
 }
 
-// farOff is the error above which a blind row is listed with what limits it.
+// farOff is the error above which a blind row is listed with its limit.
 const farOff = 0.5
 
 // blindSummary writes what the rows came to, first and now.

@@ -40,7 +40,7 @@ type takenDown struct {
 	} `yaml:"converted"`
 }
 
-// blindWhat is what was measured. Inline is a truth value, or words.
+// blindWhat describes the measured load. Inline is a truth value, or words.
 type blindWhat struct {
 	Verb        string `yaml:"verb"`
 	Transport   string `yaml:"transport"`
@@ -98,7 +98,7 @@ type BlindRow struct {
 	Why    string // if it is not Predicted
 }
 
-// BlindStatus says whether a blind row is run.
+// BlindStatus reports whether a blind row is run.
 type BlindStatus string
 
 // Statuses.
@@ -113,7 +113,8 @@ const (
 // preset's PCIe is.
 type device struct{ prefix, preset, slot string }
 
-// blindDevices are by how the rows' devices begin; the first that fits holds. The model
+// blindDevices are keyed by the beginnings of the rows' device names; the first that fits
+// holds. The model
 // without Dx is another device than cx6dx.
 var blindDevices = []device{
 	{"ConnectX-3", "cx3", "3.0 x8"},
@@ -288,7 +289,7 @@ func (b *BlindRow) dma() string {
 	return at
 }
 
-// slotRate is what a link of that generation and width carries by pcie-bench's model
+// slotRate returns the rate of a link of that generation and width by pcie-bench's model
 // (row P2), and where that has none, as many lanes of its widest.
 func slotRate(slot string) (units.Rate, error) {
 	if slot == "3.0 x8" {
@@ -408,7 +409,7 @@ func (b *BlindRow) figure() (float64, error) {
 const (
 	// perftestDepth is perftest's send queue.
 	perftestDepth = 128
-	// inFlight is how many bytes a stream keeps under way at most: more only make the run longer.
+	// inFlight is the number of bytes a stream keeps under way at most: more only make the run longer.
 	inFlight = 4 << 20
 )
 
@@ -445,7 +446,7 @@ func (b *BlindRow) dmaFigure() (float64, error) {
 	return c.throughput()
 }
 
-// blindRows are the measurements of those that are predicted.
+// blindRows returns the predicted measurements.
 func blindRows() []Measurement {
 	var all []Measurement
 	for _, b := range BlindRows() {

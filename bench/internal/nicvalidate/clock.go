@@ -166,7 +166,7 @@ func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrip
 // trustedAfter is the number of samples that calibration needs before it maps.
 var trustedAfter = calibration.DefaultConfig(64, 1e9).MinSamples
 
-// untilWrap is how long a counter takes from one wrap to the next.
+// untilWrap returns the time from a counter's wrap to the next.
 func untilWrap(c nicmodel.Counter) units.Time {
 	hz := float64(c.Hz) * (1 + float64(c.PPB)/1e9)
 	return units.FromSeconds(float64(uint64(1)<<c.Bits) / hz)

@@ -37,7 +37,7 @@ const (
 	switchLatency = 100 * units.Nanosecond
 )
 
-// correction is what the receiving end of a link adds to each packet: with lanes of 25 Gbps and more, blocks of
+// correction is the delay that the receiving end of a link adds to each packet: with lanes of 25 Gbps and more, blocks of
 // RS(544,514), of symbols of 10 bits, come in whole before their errors are corrected, which takes 37 cycles at 1 GHz in what
 // contributions to IEEE 802.3dj assume (recalled and not checked). Slower lanes have none here, nor has the
 // link that is made of two ports of FDR.
@@ -115,7 +115,8 @@ func newHost(dev *simverbs.Device) (*host, error) {
 	return h, nil
 }
 
-// newQP makes a queue pair that may have so many requests and receives outstanding.
+// newQP makes a queue pair for depth outstanding requests and the given number of
+// receives.
 func (h *host) newQP(service ib.QPType, depth, receives, inline int) (verbs.QP, error) {
 	return h.pd.CreateQP(verbs.QPInitAttr{
 		Type: service, SendCQ: h.cq, RecvCQ: h.recv,
@@ -123,7 +124,7 @@ func (h *host) newQP(service ib.QPType, depth, receives, inline int) (verbs.QP, 
 	})
 }
 
-// connect makes a reliable connection between two machines, whose queues hold so many
+// connect makes a reliable connection between two machines, whose queues hold depth
 // requests and receives.
 func connect(a, b *host, depth, receives, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
 	var qps [2]verbs.QP
@@ -182,7 +183,7 @@ func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err 
 	return qps[0], qps[1], nil
 }
 
-// destination is where datagrams go.
+// destination is the destination of datagrams.
 type destination struct {
 	ah  verbs.AH
 	qpn uint32

@@ -90,7 +90,7 @@ var sendPong = pong{ib.WRSend, func(s *side) (bool, error) {
 // inlineLimit is perftest's for WRITEs.
 const inlineLimit = 220
 
-// pollEvery is how often a host looks: the resolution of the result.
+// pollEvery is the period of a host's polls: the resolution of the result.
 const pollEvery = time.Nanosecond
 
 // pingPong returns half the mean round trip, in microseconds. A host takes postTime for what it sends and pollTime to note what has come.

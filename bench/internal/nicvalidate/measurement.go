@@ -17,7 +17,7 @@ type Measurement struct {
 	Figure func(at string) (float64, error)
 }
 
-// Missing says what the model lacks for a figure.
+// Missing names the part of the model that a figure needs and that is not there.
 type Missing struct{ What string }
 
 func (e *Missing) Error() string { return "the model lacks " + e.What }

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 )
 
-// The page is what the model says today; what it misses by much has its deviation, and
-// deviations are about rows and points that there are.
+// The page agrees with the model; each large miss has its deviation, and
+// deviations are about existing rows and points.
 func TestCommittedPage(t *testing.T) {
 	if testing.Short() {
 		t.Skipf("-short: every row of docs/nic-figures.md is run again")

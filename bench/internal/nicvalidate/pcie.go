@@ -23,7 +23,7 @@ func nfp6000() nicmodel.PCIeConfig {
 	}
 }
 
-// underway is how many transfers pcie-bench's device keeps under way in throughput
+// underway is the number of transfers pcie-bench's device keeps under way in throughput
 // tests: enough that the engine, its tags and the link limit it, not this.
 const underway = 64
 

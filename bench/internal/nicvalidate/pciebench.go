@@ -20,7 +20,7 @@ import (
 //	remote, near    memory of the other socket, which those of the device's have written
 //	iommu           addresses are translated, by pages of 4 KiB
 //	by command      the device's processors do it, without the DMA engine
-//	offset 1        addresses are so many bytes behind a cache line
+//	offset 1        addresses are this many bytes past the start of a cache line
 
 // pbTest is a point of those rows.
 type pbTest struct {
@@ -75,7 +75,7 @@ func scanned(text, format string, into ...any) bool {
 	return err == nil
 }
 
-// bdw is what the Broadwell host adds to nfp6000. The added latency
+// bdw returns the Broadwell host's part beside nfp6000. The added latency
 // of memory is fitted to PB5, the other socket to PB7, the IO-TLB to PB10 and its
 // walkers to PB12. The root complex takes 64 writes, an estimate: more than are sent
 // during a walk.

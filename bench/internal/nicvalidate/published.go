@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Class says what part a row had in the making of the model, by the rule that the page states.
+// Class is a row's part in the making of the model, by the rule that the page states.
 type Class string
 
 // Classes.
@@ -61,7 +61,7 @@ func (r *Row) wasBlind(first map[string]float64) bool {
 	return ran || r.Class == Blind
 }
 
-// kind is what was measured.
+// kind returns the kind of the measurement.
 func (r *Row) kind() string {
 	if r.Of == "pcie" {
 		return "PCIe"
@@ -104,7 +104,7 @@ func (p *Point) validate() error {
 //go:embed published.yaml
 var publishedYAML []byte
 
-// Published returns the rows, of the blind ones those that are run.
+// Published returns the rows, and of the blind rows the ones that are run.
 func Published() []Row {
 	rows, err := parsePublished(publishedYAML)
 	if err != nil {

@@ -30,9 +30,9 @@ type flood struct {
 
 const (
 	clients = 7
-	// ibMTU is what subnet managers set by default.
+	// ibMTU is the default of subnet managers.
 	ibMTU = 2048
-	// fdr is what the K16 machines' links carry: 4 lanes of 14.0625 Gbps, 64/66.
+	// fdr is the rate of the K16 machines' links: 4 lanes of 14.0625 Gbps, 64/66.
 	fdr = 54_545 * units.Mbps
 )
 
@@ -151,7 +151,7 @@ type flow struct {
 	to   destination // of datagrams
 	peer *host
 	out  int
-	// since is how many were posted since one with a completion.
+	// since counts the requests posted since one with a completion.
 	since int
 	at    uint64 // where it writes and reads
 }
@@ -351,7 +351,7 @@ func outboundUD(payload, queues int, batches bool) *flood {
 	return f
 }
 
-// receiver takes datagrams and posts a batch of receives whenever so many have come to
+// receiver takes datagrams and posts a batch of receives whenever a batch has come to
 // a queue pair.
 type receiver struct {
 	host *host

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/deviations"
 )
 
-// Result is a row with what the model says.
+// Result is a row with the model's figures.
 type Result struct {
 	Row         Row
 	Measurement Measurement
@@ -36,7 +36,7 @@ type Errors struct {
 	Over         int     // points with an error above PointLimit
 }
 
-// Summarise sums up the points of a class, of those that the filter takes. Points that are
+// Summarise sums up the points of a class in the rows that the filter takes. Points that are
 // apart and those without a figure do not count.
 func Summarise(results []Result, class Class, filter func(*Row) bool) Errors {
 	var s Errors
@@ -215,7 +215,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-// notThereYet lists the points without a figure by what the model lacks for them.
+// notThereYet lists the points without a figure by the missing part of the model.
 func notThereYet(b *strings.Builder, results []Result) {
 	var order []string
 	rows := map[string][]string{}

@@ -15,7 +15,7 @@ import (
 type Port struct {
 	Number uint16
 	Rate   units.Rate
-	// Notice is when the port is in an incast, if the switch gives notice of it.
+	// Notice says when the port is in an incast, if the switch gives notice of it.
 	Notice *fabric.PortNotice
 }
 
@@ -73,7 +73,7 @@ func action(name string, args ...int64) p4.Action {
 	return a
 }
 
-// takes is how many arguments an action of a table has, or -1 if the table has no such
+// takes is the number of arguments an action of a table has, or -1 if the table has no such
 // action.
 func takes(t p4.TableInfo, name string) int {
 	for _, a := range t.Actions {

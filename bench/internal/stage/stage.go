@@ -24,17 +24,17 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// Transport is what a stage knows about a packet's transport headers.
+// Transport is a stage's knowledge about a packet's transport headers.
 type Transport struct {
 	Header *rc.Header
 	DestQP uint32
 }
 
-// Config is what the switches and hosts of a network have in common.
+// Config is the configuration that the switches and hosts of a network share.
 type Config struct {
-	// Delay is how hosts and programs write the largest delay.
+	// Delay is the format in which hosts and programs write the largest delay.
 	Delay telemetry.DelayFormat
-	// INT is how they write per-hop records.
+	// INT is the format of their per-hop records.
 	INT telemetry.INTFormat
 	// Transport returns a packet's transport headers, valid until the next call. Nil,
 	// or no header, makes every packet the middle of an RDMA WRITE.
@@ -61,7 +61,7 @@ type Faults struct {
 	// Unreadable is packets that it sent with telemetry cut short or of another form,
 	// which then counts as none.
 	Unreadable uint64
-	// Copies is how many packets it sent besides the packet itself; they are lost.
+	// Copies is the number of packets it sent besides the packet itself; they are lost.
 	Copies uint64
 }
 
@@ -93,7 +93,7 @@ func Ports(topo *fabric.Topology, name string) []uint16 {
 // come.
 func (s *Stage) Pipeline() *p4.Pipeline { return s.pipeline }
 
-// Faults returns what the program did that the model has no place for, so far.
+// Faults returns the program's actions so far that the model has no place for.
 func (s *Stage) Faults() Faults { return s.faults }
 
 // Depart runs the program on a packet.

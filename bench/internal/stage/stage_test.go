@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// arrival is what a packet brings.
+// arrival is the content of an arriving packet.
 type arrival struct {
 	at       units.Time
 	src      int32

@@ -31,7 +31,7 @@ type Capture struct {
 	err   error
 }
 
-// lane is what the NICs that a lane of the network runs have sent.
+// lane holds the packets sent by the NICs that a lane of the network runs.
 type lane struct {
 	frame []byte
 	zeros []byte
@@ -64,7 +64,7 @@ func (c *Capture) Begin(system string) error {
 	return err
 }
 
-// Watch has the packets of a network's NICs written, which has so many lanes, as they are
+// Watch writes the packets of the NICs of a network with that number of lanes as they are
 // put on the wire: at once, or in a window of a divided network by Settle.
 func (c *Capture) Watch(nics []*nicmodel.NIC, lanes int) {
 	c.lanes = make([]lane, lanes)

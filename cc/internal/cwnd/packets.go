@@ -6,13 +6,14 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Rules are what an engine says about a window in packets.
+// Rules are an engine's rules for a window in packets.
 type Rules struct {
 	Initial     float64 // packets
 	Least, Most float64 // packets; Least is no more than Most
-	// Cut is what a loss or a timeout leaves of the window at the most, in (0, 1).
+	// Cut is the share of the window that a loss or a timeout leaves at the most, in
+	// (0, 1).
 	Cut float64
-	// ResetAfter is how many timeouts without an acknowledgement leave Least.
+	// ResetAfter timeouts without an acknowledgement leave Least.
 	ResetAfter int
 	// MinRate is the lowest rate of a paced flow, in bits per second. Without it a
 	// flow whose last round trip was very long would not learn that the path is free
@@ -54,7 +55,7 @@ func NewPackets(env cc.Env, r Rules) Packets {
 	return w
 }
 
-// Rate is what the window comes to over a round trip, in bits per second.
+// Rate returns the window over a round trip, in bits per second.
 func (w *Packets) Rate(rtt units.Time) float64 {
 	return float64(w.Cwnd*w.mtuBits) / float64(rtt)
 }

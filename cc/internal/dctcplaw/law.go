@@ -14,8 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Params is what an engine's configuration says about the law. Windows are in
-// packets of the MTU.
+// Params holds an engine's settings of the law. Windows are in packets of the MTU.
 type Params struct {
 	G            float64 // weight of a new fraction, in (0, 1]
 	InitialAlpha float64 // in [0, 1]

@@ -56,5 +56,5 @@ func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
 // OnCNP changes nothing.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
-// Control returns what the last call of Direct set.
+// Control returns the Control of the last Direct.
 func (e *engine) Control() cc.Control { return e.control }

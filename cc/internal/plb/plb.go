@@ -14,7 +14,7 @@ type Rules struct {
 	// Share of the packets of a round trip that must meet congestion for the round trip
 	// to count, in (0, 1].
 	Share float64
-	// Idle is how many such round trips in a row let a flow change its path when it has
+	// Idle is the number of such round trips in a row that let a flow change its path when it has
 	// nothing under way, and Forced how many make it change in any case. 0 is never.
 	Idle, Forced int
 }

@@ -11,7 +11,7 @@ import (
 
 var rules = Rules{Share: 0.5, Idle: 3, Forced: 12}
 
-// flow sends a window after another; in a round trip so many of ten packets are marked.
+// flow sends one window after another, of ten packets a round trip.
 type flow struct {
 	Paths
 	acked units.Bytes

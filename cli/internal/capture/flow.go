@@ -453,7 +453,7 @@ func (m *Messages) count(op ib.Opcode) {
 	}
 }
 
-// connections returns what the flows add up to, in the order of their first
+// connections joins the flows to connections, in the order of their first
 // packets. Connections that were set up but not used are left out.
 func (fs *flows) connections() []*Connection {
 	out := []*Connection{}

@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes this process has allocated so far.
+// allocated is the number of bytes this process has allocated so far.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

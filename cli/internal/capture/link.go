@@ -44,7 +44,7 @@ func parse(f *roce.Frame, rec *Record) error {
 	return parseLink(f, rec, b)
 }
 
-// ipChecksum is where IPv4's header has its checksum.
+// ipChecksum is the offset of the checksum in IPv4's header.
 const ipChecksum = 10
 
 func parseLink(f *roce.Frame, rec *Record, b []byte) error {

@@ -16,13 +16,13 @@ const (
 	// maxRuns bounds a set's memory: beyond it the oldest gap is forgotten, and
 	// counts as seen.
 	maxRuns = 64
-	// restart is how far a PSN may lie behind the highest one before it means that
-	// the queue pair's number was given to a new connection. No sender has so many
-	// packets outstanding.
+	// restart is the distance of a PSN behind the highest one from which it means
+	// that the queue pair's number was given to a new connection. No sender has that
+	// many packets outstanding.
 	restart = 1 << 20
 )
 
-// place says what a PSN is to a set.
+// place is a PSN's relation to a set.
 type place uint8
 
 const (

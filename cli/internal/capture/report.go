@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Report is what a capture holds. Its JSON names carry the units.
+// Report describes a capture. Its JSON names carry the units.
 type Report struct {
 	Format    string  `json:"format"` // pcap or pcapng
 	Gzipped   bool    `json:"gzipped"`
@@ -66,7 +66,7 @@ type Endpoint struct {
 	QP *uint32    `json:"qp"` // null if no packet shows it
 }
 
-// Direction is what one end sent to the other. Packets whose ICRC is bad count as
+// Direction describes one end's packets to the other. Packets whose ICRC is bad count as
 // such and nowhere else.
 type Direction struct {
 	Packets      int64 `json:"packets"`

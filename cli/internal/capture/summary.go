@@ -197,7 +197,7 @@ func (p *packet) decodeCut() error {
 	return nil
 }
 
-// Report returns what there is so far.
+// Report returns the report so far.
 func (s *Summary) Report() *Report {
 	r := s.report
 	r.StartTime, r.DurationS = formatTime(s.start), s.last.Seconds()

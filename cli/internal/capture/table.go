@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// shownFaults is how many faults WriteTable lists.
+// shownFaults is the number of faults WriteTable lists.
 const shownFaults = 10
 
 // WriteTable writes the report for people: a line for each direction that

@@ -51,5 +51,5 @@ func (u *unpacker) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// frames is how many frames the file may have so far.
+// frames is the number of frames the file may have so far.
 func (u *unpacker) frames() int64 { return freeFrames + u.file.bytes }

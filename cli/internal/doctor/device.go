@@ -61,7 +61,7 @@ func (e *examination) port(s *Section, num int, p verbs.PortAttr) {
 	}
 }
 
-// headerRoom is what a RoCEv2 packet needs beside its payload at most: IPv6, UDP,
+// headerRoom is a RoCEv2 packet's largest overhead beside its payload: IPv6, UDP,
 // BTH, AtomicETH and ICRC, rounded up as the kernel's soft-RoCE does.
 const headerRoom = 80
 

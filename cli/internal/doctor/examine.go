@@ -16,7 +16,7 @@ type Options struct {
 	GID  int // index of the address to test with; -1 chooses
 	// Engine paces part of the self-test; empty takes timely.
 	Engine string
-	// Duration is how long each timed part of the self-test takes, of the device's
+	// Duration is the length of each timed part of the self-test, of the device's
 	// time; 0 takes half a second, and leaves it out on no device.
 	Duration time.Duration
 	// NoTest leaves the self-test out.
@@ -38,7 +38,7 @@ type examination struct {
 	gbps float64 // what it reached unpaced
 }
 
-// Examine returns what it found out about the device that open opens. It opens
+// Examine examines the device that open opens. It opens
 // and closes it several times, one after the other, and nobody else may use it
 // meanwhile. What does not work is in the report; an error is returned if the
 // examination itself can't go on.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// flow is what a network interface says of flow control: of its eight priorities,
-// and of the link as a whole.
+// flow is a network interface's setting of flow control: for its eight priorities,
+// and for the link as a whole.
 type flow struct {
 	pfc            uint8 // priorities with PFC
 	pfcError       error

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Level is how a finding bears on pacing.
+// Level is a finding's weight for pacing.
 type Level string
 
 // Levels.
@@ -22,7 +22,7 @@ type Finding struct {
 	Level  Level  `json:"level"`
 	What   string `json:"what"`
 	Detail string `json:"detail"`
-	// Mend is what to do about it; empty if nothing is to be done.
+	// Mend is the remedy; empty if nothing is to be done.
 	Mend string `json:"mend,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (s *Section) add(level Level, what, detail string, args ...any) *Finding {
 
 func (f *Finding) mend(format string, args ...any) { f.Mend = fmt.Sprintf(format, args...) }
 
-// Report is what an examination found.
+// Report is the result of an examination.
 type Report struct {
 	Device   string    `json:"device"`
 	Sections []Section `json:"sections"`

@@ -51,13 +51,13 @@ var (
 	ErrKind  = errors.New("offload: segmentation of an unknown kind")
 )
 
-// Numbering is what segments have in the identification field of IPv4.
+// Numbering is the rule for segments' identification field of IPv4.
 type Numbering int
 
 // Ways to number segments.
 const (
 	Rising Numbering = iota // one more from segment to segment, as the kernel cuts
-	Same                    // that of the first, as packets may be that a receiver put together
+	Same                    // the first segment's, as in packets that a receiver put together
 )
 
 // Finisher finishes frames. Its memory is used again from frame to frame.
@@ -65,8 +65,9 @@ type Finisher struct {
 	buf []byte
 }
 
-// Finish hands to emit the frames that b stands for by what h says: b itself, its
-// checksum completed in place, or its segments, which hold during the call.
+// Finish completes the offloads that h requests for the frame b, and calls emit with each
+// finished frame: b itself, its checksum completed in place, or its segments, which are
+// valid during the call.
 func (f *Finisher) Finish(b []byte, h *Header, emit func([]byte)) error {
 	switch {
 	case h.GSO == None || h.Size == 0:

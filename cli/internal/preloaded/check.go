@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxScripts is how many interpreters of one another's scripts the kernel follows.
+// maxScripts is the number of nested interpreters of scripts that the kernel follows.
 const maxScripts = 5
 
 // Check returns an error with the reason if library would not be loaded into the

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that go on to the program: those by which others tell it
-// something, not those that the terminal or the kernel send to each process itself.
+// forwarded are the signals that go on to the program: others use them to tell it
+// something. The terminal and the kernel send their own to each process itself.
 var forwarded = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT,
 }
 
-// fromTerminal are those that a terminal sends to all processes in its foreground.
+// fromTerminal are the signals that a terminal sends to all processes in its foreground.
 var fromTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT}
 
 // Run runs a program to its end and forwards signals to it meanwhile, SIGTERM when ctx

@@ -76,7 +76,7 @@ func (p *Port) egress() plane.PortConfig {
 	return plane.PortConfig{Rate: p.Rate, Buffer: p.Buffer, Packets: p.Packets, ECN: p.ECN}
 }
 
-// Config is what a Switch is opened with.
+// Config configures a Switch.
 type Config struct {
 	// Ports are numbered from 0 in this order, which is how a program knows them.
 	Ports []Port

@@ -18,7 +18,7 @@ func Open(Config) (*Switch, error) { return nil, errSystem }
 // Run forwards frames until ctx ends.
 func (*Switch) Run(context.Context) error { return errSystem }
 
-// Stats returns what was counted so far.
+// Stats returns the counts so far.
 func (*Switch) Stats() Stats { return Stats{} }
 
 // ResetDelays forgets the queueing delays and the largest queues so far.

@@ -22,7 +22,7 @@ func (p *pipeline) Ingress(frame []byte, m *plane.Meta) []plane.Copy {
 	return p.queued()
 }
 
-// queued is what the verdict wants queued.
+// queued returns the copies that the verdict wants queued.
 func (p *pipeline) queued() []plane.Copy {
 	p.copies = p.copies[:0]
 	for _, k := range p.verdict.Copies {

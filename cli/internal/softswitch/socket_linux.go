@@ -193,7 +193,7 @@ func (s *socket) arrived(i int) (a arrival) {
 	return a
 }
 
-// control is what the control messages of a frame say.
+// control holds the content of a frame's control messages.
 type control struct {
 	stamp     int64 // nanoseconds on the wall clock, 0 for none
 	vlan      bool

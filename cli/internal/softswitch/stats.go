@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stats is what a switch has counted since it was opened.
+// Stats holds a switch's counts since it was opened.
 type Stats struct {
 	Seconds   float64     `json:"seconds"` // since then
 	Ports     []PortStats `json:"ports"`
@@ -18,7 +18,7 @@ type Stats struct {
 	Unknown   uint64      `json:"unknown"`   // with an offload that is not known, dropped
 }
 
-// PortStats is what is counted at a port. Bytes are of frames without their check
+// PortStats holds a port's counts. Bytes are of frames without their check
 // sequence.
 type PortStats struct {
 	Name      string  `json:"name"`

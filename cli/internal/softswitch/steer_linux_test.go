@@ -216,7 +216,7 @@ func urgent(t testing.TB) {
 	t.Cleanup(func() { set(unix.SCHED_NORMAL, 0) })
 }
 
-// span is what two flows and the port did in a span of time.
+// span holds the counts of two flows and the port over a span of time.
 type span struct {
 	mbps [2]float64 // payload
 	port PortStats

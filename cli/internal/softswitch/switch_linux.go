@@ -35,7 +35,7 @@ type Switch struct {
 	closed   bool
 }
 
-// extra is how much longer than a port's MTU and an Ethernet header a frame may be:
+// extra is a frame's room beyond a port's MTU and an Ethernet header:
 // two VLAN tags, and what a program may add.
 const extra = 128
 
@@ -215,7 +215,7 @@ func (s *Switch) send(now units.Time, port int, p *socket) {
 	}
 }
 
-// Stats returns what was counted so far.
+// Stats returns the counts so far.
 func (s *Switch) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

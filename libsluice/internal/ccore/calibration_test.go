@@ -46,7 +46,7 @@ func TestTheCalibrationIsGoBitForBit(t *testing.T) {
 	}
 }
 
-// calibrate is one device's clock for so many calls.
+// calibrate runs one device's clock for a number of calls.
 func calibrate(t testing.TB, c *conversation, round, calls int) (asked, mapped int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(22, uint64(round)))

@@ -111,7 +111,7 @@ var engines = withOthers([]engine{
 		func(c *poseidon.Config) { c.Scaling, c.Update, c.AI = poseidon.ScalingCwnd, poseidon.UpdateAIMD, 3 }),
 })
 
-// spec is what core.yaml says of engines.
+// spec is core.yaml's list of engines.
 type spec struct {
 	Variants []struct{ Tag string }
 	Out      map[string]string
@@ -178,7 +178,7 @@ func list() string {
 	return b.String()
 }
 
-// words are those that configurations have; C gets their places in this list.
+// words are all words that settings take; C gets their indices in this list.
 var words = func() (all []string) {
 	for _, s := range cc.Schemes() {
 		settings, err := field.Describe(reflect.TypeOf(s.DefaultConfig()).Elem())

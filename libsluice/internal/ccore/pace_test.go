@@ -188,8 +188,8 @@ func TestItSurvivesFork(t *testing.T) {
 	}
 }
 
-// BenchmarkPace is what a segment costs, from the scheduler to the engine's answer;
-// C's clock is its own.
+// BenchmarkPace measures a segment's cost, from the scheduler to the engine's answer; C's
+// clock is its own.
 func BenchmarkPace(b *testing.B) {
 	for _, name := range []string{"none", "timely", "swift", "dctcp"} {
 		var e *engine

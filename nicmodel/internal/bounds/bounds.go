@@ -24,7 +24,7 @@ func In[T ~int | ~int64 | ~uint64](key string, v, low, high T, zero string) erro
 	return field.Range("nic", key, v, low, high, zero)
 }
 
-// Bad returns what is wrong with a parameter, and what it has to be.
+// Bad returns the error of a parameter's value, with the range wanted.
 func Bad(key string, v any, want string, args ...any) error {
 	return field.Bad("nic", key, v, want, args...)
 }

@@ -68,7 +68,7 @@ func (a *agenda) add(at units.Time, kind uint32, arg uint64) {
 	a.push(e)
 }
 
-// line puts a received packet behind those that wait.
+// line appends a received packet to the waiting ones.
 func (a *agenda) line(e entry) {
 	if a.tail-a.head == uint32(len(a.queue)) {
 		ring := make([]entry, 2*len(a.queue))
@@ -107,7 +107,7 @@ func (a *agenda) first() (e *entry, place int) {
 	return e, place
 }
 
-// next is when the earliest event is, or Never.
+// next returns the time of the earliest event, or Never.
 func (a *agenda) next() units.Time {
 	if e, _ := a.first(); e != nil {
 		return e.at

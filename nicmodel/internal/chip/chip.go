@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Chip is what the parts of a NIC have in common: where it is, what it is made of, the link to the host, the packets
+// Chip is shared by the parts of a NIC: where it is, its configuration, the link to the host, the packets
 // that it builds and receives, and the events that it schedules for itself.
 type Chip struct {
 	Engine *des.Engine

@@ -70,7 +70,7 @@ func UnpackElements(arg uint64) (e Elements) {
 	return e
 }
 
-// Receives is about a receive queue's doorbell record, or so many of its elements.
+// Receives concerns a receive queue's doorbell record, or a number of its elements.
 type Receives struct {
 	Queue  uint32
 	Count  int

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Place is where in a NIC a span of an operation's life was spent.
+// Place names the part of a NIC in which a span of an operation's life was spent.
 type Place uint8
 
 // Places, in the order in which an operation comes to them. Those that are stages
@@ -41,7 +41,7 @@ func Places() []Place {
 	return all
 }
 
-// Span is what a piece of work spent in a place.
+// Span is the time that an operation spent in a place.
 type Span struct {
 	Place      Place
 	Begin, End units.Time
@@ -70,7 +70,7 @@ type Tracer struct {
 	span   Span
 }
 
-// Request reports a span of requests of a queue pair, whose send queue is a ring of so many places.
+// Request reports a span of requests of a queue pair, whose send queue is a ring of that many places.
 func (t *Tracer) Request(qpn uint32, ring int, at Place, begin, end units.Time, slot uint32, count int) {
 	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: qpn, Slot: slot & uint32(ring-1), Count: uint32(count), Ring: uint32(ring)}
 	t.Report(&t.span)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Slab is what the NICs of one network, but not the fabric, know of the packets
+// Slab is the knowledge of the NICs of one network, not of the fabric, about the packets
 // in flight: their transport headers, and their payload where it is real. It is a
 // slab parallel to the fabric's, with the same handles. All NICs of a network share
 // one, from all of its lanes: it is in blocks that never move.
@@ -36,7 +36,7 @@ func New(net *fabric.Network) *Slab {
 	return s
 }
 
-// Frame is what the NICs know of one packet.
+// Frame is the NICs' knowledge of one packet.
 type Frame struct {
 	Desc           rc.Descriptor
 	Wire           fabric.Frame // to be sent, or as it arrived
@@ -50,7 +50,7 @@ type Frame struct {
 	SentAt         units.Time // time of its first bit on the wire
 	Arrived        units.Time // time of its last bit at its receiver
 
-	// An acknowledgement's echo of what the packet that it answers met.
+	// An acknowledgement carries the echo of its packet's way.
 	Echo Echo
 }
 
@@ -107,7 +107,7 @@ func (s *Slab) GiveBack(buffer uint32) {
 	s.mu.Unlock()
 }
 
-// Payloads counts the buffers of payloads: all, those that are free and those that frames hold. The others' data
+// Payloads counts the buffers of payloads: all, free ones and those of frames. The others' data
 // are on their way to memory.
 func (s *Slab) Payloads() (all, free, held int) {
 	s.mu.Lock()
@@ -123,7 +123,7 @@ func (s *Slab) Payloads() (all, free, held int) {
 }
 
 const (
-	// frameOverhead is what RoCEv2 over IPv4 adds to the transport headers and
+	// frameOverhead is RoCEv2's addition over IPv4 to the transport headers and
 	// the payload: Ethernet 14, IPv4 20, UDP 8, ICRC 4, FCS 4.
 	frameOverhead = 14 + 20 + 8 + 4 + 4
 	// MinFrame is the shortest frame of Ethernet.
@@ -139,7 +139,7 @@ func FrameBytes(op ib.Opcode, payload int) units.Bytes {
 	return units.Bytes(max(MinFrame, frameOverhead+rc.HeaderBytes(op)+(payload+3)&^3))
 }
 
-// infiniBandOverhead is what InfiniBand's own link adds: local route header 8, ICRC
+// infiniBandOverhead is InfiniBand's link overhead: local route header 8, ICRC
 // 4, VCRC 2 (IBA 7.7). Its line code has no smallest packet and no gap.
 const infiniBandOverhead = 8 + 4 + 2
 
@@ -202,8 +202,8 @@ func IsResponse(op ib.Opcode) bool {
 // behind the BTH, of 12 bytes, come 16 reserved ones (IBA annex A17).
 const CNPBytes units.Bytes = frameOverhead + 12 + 16
 
-// Echo is what a responder reports back about the packets that it has received
-// since it last did.
+// Echo is a responder's report about the packets that it has received since its last
+// report.
 type Echo struct {
 	SentAt   units.Time // of the newest
 	Arrived  units.Time // when the newest did

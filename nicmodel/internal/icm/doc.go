@@ -1,3 +1,3 @@
-// Package icm is the memory on the chip for what a NIC keeps in host memory and needs for its work: contexts, keys, pages' entries and
+// Package icm models the on-chip memory that caches a NIC's state in host memory: contexts, keys, pages' entries and
 // elements of send queues (the drivers' interconnect context memory).
 package icm

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// entryKind is a kind of what the memory on the chip holds.
+// entryKind is a kind of entry in the memory on the chip.
 type entryKind uint8
 
 // Kinds of entries.
@@ -53,7 +53,7 @@ const (
 // everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
 type Memory struct {
 	*chip.Chip
-	// elements visits those that are on the chip: where each is and how long, whether a packet was made of it, and whether the
+	// elements visits the elements on the chip: where each is and how long, whether a packet was made of it, and whether the
 	// receive side has it.
 	elements func(visit func(at uint64, bytes int, started, awaited bool))
 
@@ -86,7 +86,7 @@ func New(on *chip.Chip, elements func(visit func(at uint64, bytes int, started, 
 // Full reports whether entries have to be looked up.
 func (s *Memory) Full() bool { return s.lines != nil }
 
-// LinesOf is how many lines hold so many bytes.
+// LinesOf returns the number of cache lines that hold n bytes.
 func LinesOf(bytes int) int { return (bytes + pcie.CacheLine - 1) / pcie.CacheLine }
 
 // Write says that a command has written entries.
@@ -160,7 +160,7 @@ func (s *Memory) Take(at uint64, bytes int) {
 	}
 }
 
-// enter has what the NIC has read anyway in the cache.
+// enter puts into the cache what the NIC has read anyway.
 func (s *Memory) enter(at uint64, bytes int) {
 	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
 		if _, _, displaced := s.lines.touch(at, false); displaced != 0 {
@@ -178,8 +178,8 @@ func (s *Memory) forget(at uint64, bytes int) {
 // fetching is the time of a line that is being read, until that is known.
 const fetching = units.Never
 
-// Need returns when an entry that is needed at t is available, of so many bytes at an address of its table
-// and at from in host memory. For a miss it also returns when its read could start: until then the
+// Need returns when an entry of bytes bytes is available that is needed at t, from address at of its table
+// and from in host memory.
 // maximum number of reads was under way. Not all fits on the chip.
 func (s *Memory) Need(t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
 	return s.needIn(s.lines, &s.fetches, t, kind, at, from, bytes)

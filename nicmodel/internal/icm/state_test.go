@@ -134,7 +134,7 @@ func TestUsedElementsByHand(t *testing.T) {
 	for i := range 40 { // it grows
 		u.add(units.Time(i/2), uint64(i), 1)
 	}
-	u.add(3, 40, 1) // not before those that went before it
+	u.add(3, 40, 1) // not before its predecessors
 	for i := range 41 {
 		until := units.Time(min(i, 39) / 2)
 		if e := u.next(until - 1); e != nil {

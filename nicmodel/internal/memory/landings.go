@@ -121,7 +121,7 @@ func (l *Landings) settle(key uint32) {
 	}
 }
 
-// fill copies the data of a landing to b, which begins at so many bytes of it.
+// fill copies a landing's data to b, from offset from on.
 func (l *Landings) fill(d *landing, b []byte, from int) {
 	if d.buffer == 0 {
 		clear(b) // a phantom's content reads as zero
@@ -150,7 +150,7 @@ func (l *Landings) Read(to, b []byte) {
 	}
 }
 
-// zeros is what a phantom's content reads as.
+// zeros is the content of a phantom.
 var zeros [4096]byte
 
 // writeOther writes a landing to its Memory.
@@ -233,5 +233,5 @@ func (l *Landings) Newest() uint32 { return l.to - 1 }
 // Own has the piece with that running count, which is under way, give its payload's buffer back.
 func (l *Landings) Own(count uint32) { l.ring[count&uint32(len(l.ring)-1)].last = true }
 
-// UnderWay is how many pieces the host does not see yet.
+// UnderWay returns the number of pieces that the host does not see yet.
 func (l *Landings) UnderWay() int { return int(l.to - l.from) }

@@ -91,7 +91,7 @@ func (m *Regions) add(r Extent) (Extent, error) {
 	return r, nil
 }
 
-// Reserve returns the address of a queue of so many bytes in host memory. It is not
+// Reserve returns the address of a queue of length bytes in host memory. It is not
 // a region: it has no key.
 func (m *Regions) Reserve(length uint64) uint64 {
 	at := icm.AddressTop + m.rings
@@ -140,7 +140,7 @@ func (m *Regions) check(key, pd uint32, addr uint64, n uint64, want ib.AccessFla
 	return r
 }
 
-// elsewhere is where the region's byte at addr lies in its Memory.
+// elsewhere returns the address in the region's Memory of its byte at addr.
 func (r *Extent) elsewhere(addr uint64) uint64 { return r.start + (addr - r.base) }
 
 // Reaches reports whether the pages that hold n bytes from addr on can be read, of a region

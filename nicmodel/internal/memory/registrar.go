@@ -31,7 +31,7 @@ type Region struct {
 	Key    uint32 // both L_Key and R_Key
 }
 
-// RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
+// RegMR registers buf; or, if buf is nil, a phantom of length bytes: memory that
 // has bounds and keys but no content, for workloads that never read their bytes.
 func (m *Registrar) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
 	if buf != nil {

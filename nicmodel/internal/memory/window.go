@@ -21,7 +21,7 @@ type window struct {
 	live         bool
 }
 
-// Owner is who names memory: a queue pair and its protection domain.
+// Owner identifies the user of memory: a queue pair and its protection domain.
 type Owner struct{ PD, QPN uint32 }
 
 // windowIndex is the first index of windows' keys.

@@ -2,7 +2,7 @@ package pcie
 
 import "github.com/sluice-rdma/sluice/units"
 
-// postedCredits are what the root complex lets the NIC write before it has worked off what
+// postedCredits limit the NIC's writes before the root complex has worked off what
 // came before: a header credit for each TLP, and a data credit for each 16 bytes of payload (PCIe
 // 2.6.1). Writes get them in order, and give them back in order.
 type postedCredits struct {
@@ -26,7 +26,7 @@ type taken struct {
 	by            holder
 }
 
-// holder is what holds credits longest.
+// holder names the reason that holds credits longest.
 type holder int
 
 const (
@@ -51,7 +51,7 @@ func newPostedCredits(c *Config) postedCredits {
 
 func (p *postedCredits) bounded() bool { return p.most.headers > 0 || p.most.data > 0 }
 
-// fit reports whether there are so many at t, to which returned has been called.
+// fit reports whether the credits suffice at t, to which returned has been called.
 func (p *postedCredits) fit(t units.Time, headers, data int) bool {
 	return p.given <= t && p.fits(headers, data)
 }
@@ -87,7 +87,7 @@ func (p *postedCredits) next(t units.Time) units.Time {
 	return max(t, p.ring[p.head].until)
 }
 
-// free returns the instant, t or later, from which there are so many.
+// free returns the first instant, t or later, at which the credits suffice.
 func (p *postedCredits) free(t units.Time, headers, data int) units.Time {
 	p.returned(t)
 	for !p.fits(headers, data) {
@@ -96,7 +96,8 @@ func (p *postedCredits) free(t units.Time, headers, data int) units.Time {
 	return max(t, p.given)
 }
 
-// hold takes so many, for which there is room, until an instant; they come back no earlier than those before, unless relaxed.
+// hold takes credits, for which there is room, until an instant; they come back no earlier than those before, unless
+// relaxed.
 func (p *postedCredits) hold(until units.Time, by holder, headers, data int, relaxed bool) {
 	if p.n == len(p.ring) {
 		p.grow()

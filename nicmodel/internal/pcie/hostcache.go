@@ -6,14 +6,14 @@ import "github.com/sluice-rdma/sluice/units"
 // NIC's writes go into a part of it (data direct I/O), its reads take what is there and
 // leave nothing behind.
 type HostCacheConfig struct {
-	// Size is how many bytes the cache holds of what processors have used, of which
+	// Size is the number of bytes the cache holds of what processors have used, of which
 	// the least recently used go; 0 is a cache that has all that the NIC reads or, with
 	// memory.rate, no payload and none of its writes (data direct I/O is off).
 	Size int `yaml:"size"`
-	// Writes is how many bytes of the NIC's writes it holds beside that: the share of ways that
+	// Writes is the number of bytes of the NIC's writes that it holds beside that: the share of ways that
 	// data direct I/O may allocate. What goes to make room for others is written to memory.
 	Writes int `yaml:"writes"`
-	// Miss is what memory takes beyond the cache.
+	// Miss is the time that memory adds to a miss of the cache.
 	Miss units.Time `yaml:"miss"`
 }
 
@@ -88,7 +88,7 @@ func (p *Link) Touch(addr uint64, n int) {
 	}
 }
 
-// distance is how much longer than ReadLatency a read takes for where its data are.
+// distance returns the time beyond ReadLatency that a read takes because of where its data are.
 // Payload alone may be elsewhere than in the cache: the rest, such as elements of
 // queues, a processor has just written.
 func (p *Link) distance(addr uint64, n int, why Purpose) units.Time {
@@ -101,8 +101,9 @@ func (p *Link) distance(addr uint64, n int, why Purpose) units.Time {
 	return p.cfg.HostCache.Miss + p.cfg.SocketLatency
 }
 
-// taking is how much longer than WriteLatency a write takes because of where its lines
-// are, and how many bytes memory takes for it. A line of another socket that the cache does not hold needs a lookup at that
+// taking returns the time beyond WriteLatency that a write takes because of where its lines
+// are, and the bytes that memory carries for it. A line of another socket that the cache does not hold needs a lookup
+// at that
 // socket, whose directory is in memory.
 func (p *Link) taking(addr uint64, n int) (longer units.Time, toMemory int) {
 	if p.cache == nil {

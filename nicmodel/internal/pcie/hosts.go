@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Host is what a NIC meets in a host of one generation of processors.
+// Host describes a host of one generation of processors to a NIC.
 type Host struct {
 	// Processor is the part whose cache it is.
 	Processor string
@@ -22,23 +22,24 @@ type Host struct {
 	// by Intel's default), and how much later memory answers. Without such ways a device's writes go to memory, and OnHost
 	// leaves it out.
 	Cache HostCacheConfig
-	// Memory is what the channels of a socket carry, all populated.
+	// Memory is the rate of a socket's channels, all populated.
 	Memory units.Rate
 	// Source says where these are from, as the table of docs/nic.md has it.
 	Source string
 }
 
-// llc is a cache of so many KiB and ways, of which a device's writes have two, or as many as are given.
+// llc is a cache of kib KiB and ways ways; a device's writes have two of them, or the number given.
 func llc(kib, ways, writes int, miss units.Time) HostCacheConfig {
 	return HostCacheConfig{Size: kib << 10, Writes: kib / ways * writes << 10, Miss: miss}
 }
 
-// channels is what so many channels carry, 8 bytes wide, with so many million transfers a second.
+// channels returns the rate of n channels, 8 bytes wide, of transfers million transfers a second
+// each.
 func channels(n, transfers int) units.Rate { return units.Rate(n*transfers) * 64 * units.Mbps }
 
 const hostEstimate = "cache, memory's rate: the vendor's, as recalled; others: estimates"
 
-// IIOLines is how many cache lines of writes the first of them take in.
+// IIOLines is the number of cache lines of writes that the first of them take in.
 const IIOLines = 93
 
 // hosts are by name. Each later generation of PCIe has twice the lines: an estimate.
@@ -71,7 +72,7 @@ func HostOf(name string) (Host, error) {
 	return h, nil
 }
 
-// sixteenLanes is what 16 lanes of each generation carry by pcie-bench's model.
+// sixteenLanes is the rate of 16 lanes of each generation by pcie-bench's model.
 var sixteenLanes = map[int]units.Rate{3: 115_760 * units.Mbps, 4: 227_400 * units.Mbps, 5: 454_800 * units.Mbps}
 
 // OnHost puts a NIC into a host: reads take as long as the host's do, its writes have the host's credits, a link of a

@@ -9,14 +9,15 @@ import (
 // cache of translations (IO-TLB) before page walkers. Without entries there is no
 // IOMMU.
 type IOMMUConfig struct {
-	// Entries is how many pages the IO-TLB holds, of which the least recently used
+	// Entries is the number of pages the IO-TLB holds, of which the least recently used
 	// goes; 0 is no IOMMU.
 	Entries int `yaml:"entries"`
 	// PageSize is that of the host's pages in bytes, a power of two from 4096.
 	PageSize int `yaml:"page_size"`
-	// Miss is what a page walk takes, beside a line from memory where that has a rate.
+	// Miss is the time of a page walk, beside a line from memory where that has a
+	// rate.
 	Miss units.Time `yaml:"miss"`
-	// Walkers is how many walks there are at a time; 0 is as many as there are misses.
+	// Walkers is the number of concurrent walks; 0 is as many as there are misses.
 	Walkers int `yaml:"walkers"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Purpose is what a PCIe transfer was for. Every byte on the link has one.
+// Purpose is the use of a PCIe transfer. Every byte on the link has one.
 type Purpose uint8
 
 // Purposes.
@@ -120,7 +120,7 @@ type Config struct {
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
 	// (24 for a request, 20 for a completion), kalia (26 and 22) or, of a link of the sixth generation, flit (16 and 12).
 	Headers Headers `yaml:"headers" eg:"flit"`
-	// FEC is what the correction of errors takes at the end of each direction, with headers flit.
+	// FEC is the time of error correction at the end of each direction, with headers flit.
 	FEC units.Time `yaml:"fec" eg:"2ns"`
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
 	// of its data back at the NIC, on an idle link.
@@ -129,24 +129,24 @@ type Config struct {
 	// or from a processor's store to the NIC.
 	WriteLatency units.Time `yaml:"write_latency"`
 
-	// Tags is how many read requests may be outstanding: 32 of 5 bits, 256 with extended
+	// Tags is the largest number of outstanding read requests: 32 of 5 bits, 256 with extended
 	// tags, 768 with tags of 10 bits (PCIe 2.2.6.2). 0 is no limit.
 	Tags int `yaml:"tags"`
-	// NonPostedCredits is how many read requests the root complex has room for until it has translated
+	// NonPostedCredits is the number of read requests that the root complex has room for until it has translated
 	// and handed on the first (its non-posted header credits, PCIe 2.6.1; reads have no data); 0 is no limit.
 	NonPostedCredits int `yaml:"nonposted_credits"`
-	// NonPostedHold is how long it takes for that, beside the translation.
+	// NonPostedHold is the root complex's time for that, beside the translation.
 	NonPostedHold units.Time `yaml:"nonposted_hold"`
 	// RelaxedOrdering says that payload is written with that attribute (PCIe 2.2.6.4): such a write may pass earlier ones that
 	// wait in the root complex, for a page walk or for memory. Completions and events are written without it, and pass none.
 	RelaxedOrdering bool `yaml:"relaxed_ordering" eg:"true"`
-	// PostedCredits is how many write TLPs the root complex takes in before it has
+	// PostedCredits is the number of write TLPs that the root complex takes in before it has
 	// worked off the first (its posted header credits); 0 is no limit. The NIC takes completions and stores
 	// without limit, as the specification asks of an endpoint for completions.
 	PostedCredits int `yaml:"posted_credits"`
-	// PostedData is how many bytes of writes it takes in so, in credits of 16 bytes; 0 is no limit.
+	// PostedData is the number of bytes that these writes may hold, in credits of 16 bytes; 0 is no limit.
 	PostedData int `yaml:"posted_data"`
-	// PostedHold is how long the root complex takes for a write, where PostedCredits or
+	// PostedHold is the root complex's time for a write, where PostedCredits or
 	// PostedData limits them.
 	PostedHold units.Time `yaml:"posted_hold"`
 	// PushLatency is from a write's arrival at the host to when a read behind it can be
@@ -162,17 +162,17 @@ type Config struct {
 	Memory MemoryConfig `yaml:"memory"`
 	// Peer is another device whose memory the NIC reads and writes.
 	Peer PeerConfig `yaml:"peer"`
-	// IOMMU is what translates the NIC's addresses, if anything does.
+	// IOMMU is the translation of the NIC's addresses.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
-	// ReadIssue is what the DMA engine is occupied for by one read, however long.
+	// ReadIssue is the DMA engine's occupancy by one read of any length.
 	ReadIssue units.Time `yaml:"read_issue"`
-	// WriteIssue is what the DMA engine is occupied for by one write, however long.
+	// WriteIssue is the DMA engine's occupancy by one write of any length.
 	WriteIssue units.Time `yaml:"write_issue"`
-	// ReadSetup is what the DMA engine takes for a read before its first TLP leaves;
+	// ReadSetup is the DMA engine's time for a read before its first TLP leaves;
 	// others are under way meanwhile.
 	ReadSetup units.Time `yaml:"read_setup"`
-	// WriteSetup is what it takes for a write before that.
+	// WriteSetup is its time for a write before that.
 	WriteSetup units.Time `yaml:"write_setup"`
 	// StagingRate is that of the copies inside the device from where completions
 	// arrive to where they are used, and of a write's data to where they leave, for
@@ -186,7 +186,7 @@ type TLPs struct {
 	Bytes   units.Bytes // headers included
 }
 
-// pcieStalls is how long transfers waited for anything but the link, summed over
+// pcieStalls sums the transfers' waits for anything but the link, over all of
 // them. A wait for tags or credits counts for what holds them longest: the
 // root complex, page walks, or memory.
 type pcieStalls struct {
@@ -253,7 +253,7 @@ func New(c Config) (*Link, error) {
 	return &Link{flit: flit, cfg: c, memory: memory, sides: [NumDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: stage.NewInflight(c.Tags), taken: stage.NewInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
-// occupy takes room for so many TLPs with n bytes of payload in all.
+// occupy takes room for a number of TLPs with n bytes of payload in all.
 func (p *Link) occupy(d Direction, from units.Time, kind TLPType, packets, n int, why Purpose) (end units.Time) {
 	header := p.cfg.Headers.Request()
 	if kind == CplD {
@@ -359,7 +359,7 @@ func (p *Link) ReadMemory(t units.Time, addr uint64, n int, why Purpose, peer bo
 	}
 	pushed := p.pushed
 	if peer {
-		pushed = p.credits.left // those that have left go elsewhere
+		pushed = p.credits.left // the ones that left go elsewhere
 	}
 	push := max(0, pushed-requested-p.cfg.ReadSetup)
 	if mmu == nil && push == 0 && fromMemory == 0 && p.tags.Idle(t, requests) && (!p.taken.Bounded() || p.taken.Idle(t, requests)) {
@@ -382,7 +382,7 @@ func (p *Link) ReadMemory(t units.Time, addr uint64, n int, why Purpose, peer bo
 	return done
 }
 
-// Alone returns what a read of n bytes takes at least: on an idle link, from the host's
+// Alone returns the least time of a read of n bytes: on an idle link, from the host's
 // cache, and without a wait for tags or translation.
 func (p *Link) Alone(n int) units.Time {
 	c := &p.cfg
@@ -564,8 +564,8 @@ func (p *Link) Store(t units.Time, n int, why Purpose) units.Time {
 	return p.occupy(Downstream, t, MemWr, pieces(n, CacheLine), n, why) + p.cfg.WriteLatency
 }
 
-// CacheLine is what a write-combining buffer holds, and what work queue elements
-// are multiples of.
+// CacheLine is the size of a write-combining buffer, in bytes; work queue elements are
+// multiples of it.
 const CacheLine = 64
 
 // Free returns when a direction has carried what was handed to it.
@@ -576,7 +576,7 @@ func (p *Link) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
-// Account is where a direction's picoseconds went. Work may be scheduled far ahead;
+// Account breaks down a direction's picoseconds. Work may be scheduled far ahead;
 // it counts as it is done, as long as there is no gap in it.
 func (s *pcieSide) Account(now units.Time) stage.Account {
 	elapsed := max(now, s.since)
@@ -590,7 +590,8 @@ func (s *pcieSide) Account(now units.Time) stage.Account {
 	return a
 }
 
-// WriteTakes returns what a write of n bytes takes on an idle link, until the host sees it.
+// WriteTakes returns the time of a write of n bytes on an idle link, until the host sees
+// it.
 func (c *Config) WriteTakes(n int) units.Time {
 	return c.Rate.Serialize(units.Bytes(n+pieces(n, c.MPS)*c.Headers.Request())) + c.WriteLatency
 }

@@ -91,8 +91,8 @@ func TestCutting(t *testing.T) {
 	}
 }
 
-// rate drives a link with so many transfers outstanding and returns how many it
-// does in a second.
+// rate drives a link with parallel transfers outstanding and returns its transfers a
+// second.
 func rate(parallel, transfers int, one func(t units.Time) units.Time) float64 {
 	slots := stage.NewInflight(parallel)
 	var last units.Time

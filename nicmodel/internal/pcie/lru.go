@@ -1,6 +1,6 @@
 package pcie
 
-// lru is a set of at most so many keys that forgets the one that was used longest
+// lru is a set of keys of a fixed capacity that forgets the one that was used longest
 // ago: the replacement of every cache of the model. The hardware's is not known;
 // least recently used makes the knee of a working set that grows past the capacity
 // as sharp as it can be. It allocates when it is made only.
@@ -20,7 +20,7 @@ type lruSlot struct {
 	newer, old int32 // of the order of use; slot 0 is its two ends
 }
 
-// newLRU has room for so many keys.
+// newLRU makes a set with room for capacity keys.
 func newLRU(capacity int) *lru {
 	size := 1
 	for size < 2*capacity {

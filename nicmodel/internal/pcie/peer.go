@@ -11,7 +11,7 @@ import (
 type PeerConfig struct {
 	// Rate is that of each direction of the device's own link, for whole TLPs, as of the NIC's; 0 is no such device.
 	Rate units.Rate `yaml:"rate" eg:"227Gbps"`
-	// ReadRate is with what rate its data come back at most, where the device or the root
+	// ReadRate bounds the rate of its read responses, where the device or the root
 	// complex on the way gives less than Rate; 0 is Rate.
 	ReadRate units.Rate `yaml:"read_rate" eg:"27Gbps"`
 	// ReadLatency and WriteLatency are in place of the host's.
@@ -44,8 +44,9 @@ type peerLink struct {
 	in, out units.Time
 }
 
-// peerReads returns when a read's data have left the peer, which gets the request at t; it takes n bytes and the
-// headers of so many completions.
+// peerReads returns when a read's data have left the peer, which gets the request at t; the read is of n bytes and
+// takes the
+// headers of answers completions.
 func (p *Link) peerReads(t units.Time, n, answers int) units.Time {
 	c := &p.cfg.Peer
 	rate := c.Rate

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// A load from a register waits for what the link carries, and takes room on it, but holds
+// A load from a register waits for the link's earlier packets, and takes room on it, but holds
 // up nobody until it begins.
 func TestRegisterLoad(t *testing.T) {
 	cfg := Gen3x8()

@@ -70,7 +70,7 @@ func (f *Clock) UnmarshalText(b []byte) (err error) {
 func (f Clock) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // Counter is the free-running counter from which a NIC stamps completions: it
-// counts at a nominal rate that is off by so many parts per billion, and wraps.
+// counts at a nominal rate with an error in parts per billion, and wraps.
 // It is a clock of its own, apart from the stages' clocks and from the host's.
 type Counter struct {
 	// Hz is the nominal rate.
@@ -79,7 +79,7 @@ type Counter struct {
 	PPB int64 `yaml:"ppb"`
 	// Bits is the width, 8 to 63.
 	Bits int `yaml:"bits"`
-	// Phase is how long before time 0 it read zero.
+	// Phase is the time before time 0 at which it read zero.
 	Phase units.Time `yaml:"phase"`
 }
 

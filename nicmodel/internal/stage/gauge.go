@@ -30,7 +30,7 @@ func (g *Gauge) Add(now units.Time, change int) {
 // SetWatch has the gauge call f with each change; nil ends that.
 func (g *Gauge) SetWatch(f func(now units.Time, n int)) { g.watch = f }
 
-// QueueUse is what a queue of a NIC held up to some instant. Its mean over a span is
+// QueueUse is the occupancy of a queue of a NIC up to some instant. Its mean over a span is
 // Area over the span. By Little's law the mean wait is Area over the number of
 // arrivals, if what the queue holds at the ends of the span is negligible.
 type QueueUse struct {

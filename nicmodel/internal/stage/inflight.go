@@ -2,16 +2,16 @@ package stage
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Inflight is a table of so many places, each held until an instant: tags of reads, page
-// walkers, operations of the atomics unit, processing units. None at all is a table
-// without bound. It is a ring in the order of these instants, since a place that is taken later
-// mostly comes free later.
+// Inflight is a table of places, each held until an instant: tags of reads, page walkers,
+// operations of the atomics unit, processing units. Without places the table has no bound. It
+// is a ring in the order of these instants, since a place that is taken later mostly comes free
+// later.
 type Inflight struct {
 	until []units.Time
 	head  int // what comes free first
 }
 
-// NewInflight has so many places.
+// NewInflight makes a table with that number of places.
 func NewInflight(places int) Inflight { return Inflight{until: make([]units.Time, places)} }
 
 // Bounded reports whether there is a number of places.

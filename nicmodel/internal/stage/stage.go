@@ -54,8 +54,8 @@ type Stage struct {
 // SetWatch implements Accounted.
 func (s *Stage) SetWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
 
-// Serve accounts for a piece of work that reached the stage at ready, could not
-// begin before blocked because of why, and takes so many cycles. It returns the
+// Serve accounts for a job that reached the stage at ready, could not begin before
+// blocked because of why, and takes cycles cycles. It returns the
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
 func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
@@ -96,20 +96,19 @@ func (s *Stage) Await(ready, blocked units.Time, why Stall) {
 	s.served--
 }
 
-// Began returns when the stage began what it has just served, which took so many
-// cycles.
+// Began returns when the stage began its latest job, which took cycles cycles.
 func (s *Stage) Began(cycles int64) units.Time { return s.Clock.Begin(s.Free - cycles) }
 
 // FreeAt returns the instant from which the stage can begin something.
 func (s *Stage) FreeAt() units.Time { return s.since }
 
-// Account is where the cycles of a stage went up to some instant. A piece of work
+// Account breaks down the cycles of a stage up to some instant. A job
 // in service counts as busy to its end, so Elapsed may be a little after the
 // requested instant.
 type Account struct {
 	Stage string
 	Clock Clock
-	// Parallel is how many pieces of work the stage does at once: 1, or the number of
+	// Parallel is the number of jobs that the stage does at once: 1, or the number of
 	// units; the cycles are then those of all units.
 	Parallel int
 	Served   uint64

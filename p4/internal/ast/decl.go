@@ -11,7 +11,7 @@ type Decl interface {
 	Annots() Annotations
 }
 
-// DeclBase is what every declaration embeds.
+// DeclBase is embedded in every declaration.
 type DeclBase struct {
 	At
 	Name        string
@@ -113,7 +113,7 @@ type ExternDecl struct {
 	Methods    []*FunctionDecl
 }
 
-// ApplyDecl is what parsers and controls have in common.
+// ApplyDecl holds the fields that parsers and controls share.
 type ApplyDecl struct {
 	DeclBase
 	TypeParams []*TypeParam
@@ -154,8 +154,8 @@ type ControlDecl struct {
 	Apply *Block
 }
 
-// Applied is what a declaration has in common with all parsers and controls;
-// nil if it is neither.
+// Applied returns the part of a declaration that parsers and controls share; nil if it is
+// neither.
 func Applied(d Decl) *ApplyDecl {
 	switch d := d.(type) {
 	case *ParserDecl:
@@ -269,8 +269,8 @@ type Key struct {
 	X           Expr
 	MatchKind   string
 	MatchKindP  Pos
-	// Name is what the control plane calls it: @name's text, otherwise the
-	// expression's text as written, without blanks. checked
+	// Name is the control plane's name: @name's text, otherwise the expression's text
+	// as written, without blanks. checked
 	Name string
 }
 

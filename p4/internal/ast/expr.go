@@ -16,7 +16,7 @@ type Expr interface {
 	base() *ExprBase
 }
 
-// ExprBase is what every expression embeds.
+// ExprBase is embedded in every expression.
 type ExprBase struct {
 	At
 	T types.Type // checked
@@ -74,7 +74,7 @@ type TypeRef struct {
 	Ref     types.Type // checked
 }
 
-// Sel says what Member.Name is.
+// Sel is the kind of thing that Member.Name selects.
 type Sel uint8
 
 // What .name may be.
@@ -286,7 +286,7 @@ type Arg struct {
 	Value Expr   // DontCare for "_"
 }
 
-// CallKind says what a Call calls.
+// CallKind is the kind of thing that a Call calls.
 type CallKind uint8
 
 // Kinds of Call.
@@ -299,7 +299,7 @@ const (
 	CallAction                // Action
 	CallTable                 // Table.apply()
 	CallControl               // Instance, or Recv if that is a parameter
-	CallParser                // likewise
+	CallParser                // Instance, or Recv if that is a parameter
 	CallIsValid               // Recv.isValid(), header or union
 	CallSetValid              // Recv.setValid()
 	CallSetInvalid            // Recv.setInvalid()

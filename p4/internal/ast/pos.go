@@ -25,7 +25,7 @@ type Node interface{ Pos() Pos }
 // At is the position that nodes embed.
 type At struct{ P Pos }
 
-// Pos is where the node begins.
+// Pos returns the node's first position.
 func (a At) Pos() Pos { return a.P }
 
 // Annotation is @Name, @Name(...) or @Name[...].

@@ -20,7 +20,7 @@ type Program struct {
 	Error *types.Error
 	// MatchKinds are the declared match kinds.
 	MatchKinds []string
-	// Warnings are what the specification does not allow and p4c takes.
+	// Warnings name the program's violations of the specification that p4c accepts.
 	Warnings []Warning
 }
 
@@ -33,7 +33,7 @@ type Warning struct {
 // String gives file:line:column: warning: message.
 func (w Warning) String() string { return fmt.Sprintf("%s: warning: %s", w.Pos, w.Msg) }
 
-// InstanceKind says what an Instance is of.
+// InstanceKind is the kind of an Instance's type.
 type InstanceKind uint8
 
 // Kinds of Instance.
@@ -53,7 +53,7 @@ type Instance struct {
 	// ControlName is the full name of the control plane: "ingress.c1.r". The
 	// controls that are main's arguments begin it with the control's name.
 	ControlName string
-	// Decl is what named it (an *Instantiation), or nil.
+	// Decl names the instance (an *Instantiation); nil if nothing does.
 	Decl   *Instantiation
 	At     Pos
 	Type   types.Type // *types.Extern or *types.Callable
@@ -99,7 +99,7 @@ const (
 	SetValue                       // Elems, see SetKind
 )
 
-// SetKind says what the Elems of a SetValue mean.
+// SetKind is the meaning of a SetValue's Elems.
 type SetKind uint8
 
 // Kinds of sets that constants (list<tuple<...>> arguments) can hold.

@@ -75,7 +75,7 @@ control c(inout bit<32> x, inout bit<8> i) {
 	}
 }
 
-// What a program may say, though it is near to what it may not.
+// Programs that are allowed, though they are near to forbidden ones.
 func TestAccepts(t *testing.T) {
 	const head = `#include <core.p4>
 #include <v1model.p4>

@@ -52,7 +52,7 @@ func (c *checker) bind(b *binding) bool {
 	return len(c.errs) == n
 }
 
-// bindPlain binds the arguments of what has no type parameters.
+// bindPlain binds the arguments of a callable without type parameters.
 func (c *checker) bindPlain(p ast.Pos, what string, ps []*ast.Param, as []*ast.Arg) []*ast.BoundArg {
 	b := &binding{what: what, params: ps, pos: p, args: as}
 	c.bind(b)
@@ -179,8 +179,8 @@ func (c *checker) argument(b *binding, a *ast.BoundArg, arg *ast.Arg, free varSe
 	return true
 }
 
-// infer finds the type arguments that no argument gives: from the type that the
-// call's place expects, or, of those that nothing depends on, as "_".
+// infer finds the type arguments that no argument gives: from the type that the call's
+// place expects; "_" if nothing depends on the type argument.
 func (c *checker) infer(b *binding) bool {
 	free := freeVars(b.typeParams)
 	if b.ret != nil && b.want != nil && free.in(c.substitute(b.ret, b.types)) {
@@ -200,7 +200,7 @@ func (c *checker) infer(b *binding) bool {
 	return true
 }
 
-// needs says whether the result or an argument depends on a type parameter.
+// needs reports whether the result or an argument depends on a type parameter.
 func (b *binding) needs(v *types.Var) bool {
 	one := varSet{v: true}
 	for i, p := range b.params {

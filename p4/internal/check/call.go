@@ -75,7 +75,7 @@ func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr 
 	return e
 }
 
-// accepts says whether arguments fit parameters by number and name.
+// accepts reports whether arguments fit parameters by number and name.
 func accepts(ps []*ast.Param, as []*ast.Arg) bool {
 	have := make([]bool, len(ps))
 	for i, a := range as {
@@ -117,7 +117,7 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 		for _, f := range cands {
 			counts = append(counts, fmt.Sprint(len(f.Params)))
 		}
-		c.errorf(e.P, "no %s takes %d arguments with these names: there are those that take %s", name, len(e.Args), strings.Join(counts, ", "))
+		c.errorf(e.P, "no %s takes %d arguments with these names; others take %s", name, len(e.Args), strings.Join(counts, ", "))
 		return nil
 	}
 	return fit[0]
@@ -222,7 +222,7 @@ func (c *checker) knownArgs(e *ast.Call) {
 	}
 }
 
-// controlPlane says whether an expression is an action's data, perhaps cast.
+// controlPlane reports whether an expression is an action's data, perhaps cast.
 func controlPlane(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -48,7 +48,7 @@ const (
 	maxSpecial   = 1024    // copies of generic functions
 )
 
-// Options are what a check depends on beside the program.
+// Options are a check's inputs beside the program.
 type Options struct {
 	// NoMain lets a program pass that has no package instance called main; its
 	// Program.Main is nil then.
@@ -116,7 +116,7 @@ type checker struct {
 	ctx context
 }
 
-// context is what the surrounding code allows.
+// context holds the rules that the surrounding code sets.
 type context struct {
 	kind   ctxKind
 	ret    types.Type // of the function around, or nil
@@ -220,7 +220,7 @@ func (c *checker) shadows(d ast.Decl) {
 	}
 }
 
-// overloads says whether d may share its name with what has it: functions that
+// overloads reports whether d may share its name with what has it: functions that
 // differ in their parameters.
 func overloads(old []ast.Decl, d ast.Decl) bool {
 	switch d := d.(type) {

@@ -59,7 +59,7 @@ func (c *checker) constructorCall(n *construction) ([]*ast.BoundArg, types.Type)
 	return b.bound, c.substitute(c.callable(d), m)
 }
 
-// leavesOpen says whether the construction has "_" for its type argument i: then
+// leavesOpen reports whether the construction has "_" for its type argument i: then
 // any type will do, as with Register<bit<32>, _>, whose index may be of any width.
 func (n *construction) leavesOpen(i int) bool {
 	if i >= len(n.typeArgs) {

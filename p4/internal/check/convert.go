@@ -163,7 +163,7 @@ func kindOf(t types.Type) ast.ValueKind {
 	return ast.ListValue
 }
 
-// elemTypes are the types of the parts of what a list expression may be.
+// elemTypes returns the types of the elements of a list expression for a type.
 func elemTypes(t types.Type) ([]types.Type, bool) {
 	switch t := types.Underlying(t).(type) {
 	case *types.Struct:
@@ -216,7 +216,7 @@ func structValue(l *ast.StructLit, s *types.Struct) *ast.Value {
 	return v
 }
 
-// explicitCast says whether (to) x is allowed for an x of type from.
+// explicitCast reports whether (to) x is allowed for an x of type from.
 func explicitCast(from, to types.Type) bool {
 	if same(from, to) {
 		return true

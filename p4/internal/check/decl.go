@@ -297,7 +297,7 @@ func (c *checker) structDecl(d *ast.StructDecl) {
 	c.declare(d)
 }
 
-// varbits is how many fields of a variable length a type has.
+// varbits returns the number of a type's fields of variable length.
 func varbits(t types.Type) int {
 	n := 0
 	switch t := types.Underlying(t).(type) {
@@ -437,7 +437,7 @@ func (c *checker) typedef(d *ast.TypedefDecl) {
 	c.declare(d)
 }
 
-// newable says whether "type" may make a new type of this one.
+// newable reports whether "type" may make a new type of this one.
 func newable(t types.Type) bool {
 	switch t := t.(type) {
 	case *types.Bit, *types.Int, *types.New:
@@ -585,7 +585,7 @@ func (c *checker) actionDecl(d *ast.ActionDecl, prefix string) {
 	c.declare(d)
 }
 
-// joinName puts a name behind the name of what is around it. A leading dot
+// joinName puts a name behind the name of its surroundings. A leading dot
 // makes a name stand alone.
 func joinName(prefix, name string) string {
 	if len(name) > 0 && name[0] == '.' {
@@ -845,7 +845,7 @@ func (c *checker) keyElem(e ast.Expr, t types.Type) ast.Expr {
 	return c.convert(e, t, "the label")
 }
 
-// fits says whether a set holds values of a key's type; its ends or its mask are converted to that, if they can be.
+// fits reports whether a set holds values of a key's type; its ends or its mask are converted to that, if they can be.
 func (c *checker) fits(e ast.Expr, st *types.Set, t types.Type) bool {
 	if same(st.Elem, t) {
 		return true

@@ -131,7 +131,7 @@ func (c *checker) value(e ast.Expr, want types.Type) ast.Expr {
 	return e
 }
 
-// known says whether an expression is compile-time known: it is a constant, or
+// known reports whether an expression is compile-time known: it is a constant, or
 // made of constructor parameters that no instance has bound yet.
 func known(e ast.Expr) bool {
 	if e.Const() != nil || e.Type() == types.Invalid {
@@ -477,7 +477,7 @@ func (c *checker) slice(e *ast.Slice) {
 	}
 }
 
-// sliced gives the width of what is sliced, false if it has no slices.
+// sliced returns the width of a slice's operand, false if it has no slices.
 func (c *checker) sliced(e *ast.Slice) (int, bool) {
 	switch t := types.Underlying(e.X.Type()).(type) {
 	case *types.Bit, *types.Int:
@@ -644,7 +644,7 @@ func (c *checker) arithmetic(e *ast.Binary) ast.Expr {
 	return e
 }
 
-// runnable says whether a division is of what is known, or by a power of two.
+// runnable reports whether a division is of known operands, or by a power of two.
 func runnable(e *ast.Binary) bool {
 	x := e.X.Const()
 	return isInt(x) && x.Int.Sign() == 0 || known(e.X) && known(e.Y) || powerOfTwo(e.Y.Const())
@@ -694,7 +694,7 @@ func (c *checker) concat(e *ast.Binary) ast.Expr {
 	return c.fold(e, c.intern(&types.Bit{Width: wx + wy}))
 }
 
-// defined says whether there is this operator for the operands' type.
+// defined reports whether there is this operator for the operands' type.
 func (c *checker) defined(e *ast.Binary, t types.Type) bool {
 	switch e.Op {
 	case ast.OpAddSat, ast.OpSubSat:
@@ -755,7 +755,7 @@ func (c *checker) shift(e *ast.Binary) ast.Expr {
 		return e
 	}
 	if xt == types.Integer && !known(e.Y) {
-		c.errorf(e.X.Pos(), "the width of what is shifted is unknown: write the literal with its width, as 8w1")
+		c.errorf(e.X.Pos(), "the shifted value has no width: write the literal with one, as 8w1")
 		return e
 	}
 	e.T = xt
@@ -832,7 +832,7 @@ func comparable(t types.Type) bool {
 	return true
 }
 
-// needsContext says whether an expression takes its type from its context.
+// needsContext reports whether an expression takes its type from its context.
 func needsContext(e ast.Expr) bool {
 	switch e.(type) {
 	case *ast.List, *ast.StructLit, *ast.InvalidHeader, *ast.Dots, *ast.DontCare:
@@ -1037,7 +1037,8 @@ func (c *checker) anonymousStruct(e *ast.StructLit) {
 	e.V = structValue(e, t)
 }
 
-// structOf is a struct expression for the type want, whose fields are those of s; seen has those that are given.
+// structOf returns a struct expression of the type want with the fields of s; seen names the fields given so
+// far.
 func (c *checker) structOf(e *ast.StructLit, want types.Type, s *types.Struct, seen map[string]bool) ast.Expr {
 	if s.Kind == types.Union {
 		c.errorf(e.P, "a struct expression for the header union %s: set one of its headers", s)
@@ -1148,7 +1149,7 @@ func (c *checker) implicitly(x *ast.Expr, to types.Type) {
 	}
 }
 
-// isNumber says whether a type's values are numbers: bit<>, int<>, int, an enum of these, or a type made of them.
+// isNumber reports whether a type's values are numbers: bit<>, int<>, int, an enum of these, or a type made of them.
 func isNumber(t types.Type) bool {
 	u := types.Underlying(t)
 	if e, ok := u.(*types.Enum); ok && e.Underlying != nil {
@@ -1165,7 +1166,7 @@ func (c *checker) number2(e ast.Expr, want types.Type) ast.Expr {
 	return c.number(e)
 }
 
-// lvalue says whether an expression may be assigned to, and why not.
+// lvalue reports whether an expression may be assigned to, and why not.
 func (c *checker) lvalue(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

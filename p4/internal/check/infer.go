@@ -40,7 +40,7 @@ func freeVars(ps []*ast.TypeParam) varSet {
 
 func hasVar(t types.Type) bool { return allVars.in(t) }
 
-// in says whether a type contains a variable of the set.
+// in reports whether a type contains a variable of the set.
 func (s varSet) in(t types.Type) bool {
 	switch t := t.(type) {
 	case *types.Var:

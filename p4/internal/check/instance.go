@@ -308,7 +308,8 @@ func (c *checker) argValue(b *ast.BoundArg) *ast.Value {
 	return nil
 }
 
-// boundValue is what a declared object or a constructor's parameter stands for; nil if that is not known.
+// boundValue returns the value of a declared object or of a constructor's parameter; nil if that is not
+// known.
 func boundValue(d ast.Decl) *ast.Value {
 	switch d := d.(type) {
 	case *ast.Instantiation:

@@ -101,7 +101,7 @@ func TestRulesOfOperands(t *testing.T) {
 		{"8.9.2: a negative amount", inApply("x = x << -1;"), "a shift by -1: the amount is not negative"},
 		{"8.9.2: a negative amount of int<W>", inApply("x = x >> 8s0xff;"), "a shift by -1: the amount is not negative"},
 		{"8.9.2: a signed amount", inApply("x = x << s.i;"), "a shift's amount is unsigned, not of type int<8>: cast it"},
-		{"8.9.2: a literal shifted by a variable", inApply("x = 1 << x;"), "the width of what is shifted is unknown"},
+		{"8.9.2: a literal shifted by a variable", inApply("x = 1 << x;"), "the shifted value has no width"},
 		{"8.9.2: an enum as amount", inApply("x = x << code_t.A;"), ""},
 		{"8.5: && of numbers", inApply("s.q = x && s.q;"), "&& wants bools, not a bit<8>: compare it, as x != 0"},
 		{"8.5: ! of a number", inApply("s.q = !x;"), "! wants a bool, not a bit<8>: compare it, as x != 0"},

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 )
 
-// sameExpr says whether two expressions are written alike.
+// sameExpr reports whether two expressions are written alike.
 func sameExpr(a, b ast.Expr) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -21,7 +21,7 @@ func sameExpr(a, b ast.Expr) bool {
 	return a == b || x.kind != nil && x == y && slices.EqualFunc(xs, ys, sameExpr)
 }
 
-// exprHead is what an expression is, apart from its operands.
+// exprHead identifies an expression's operator, apart from its operands.
 type exprHead struct {
 	kind   reflect.Type // nil for expressions that equal no other
 	name   string

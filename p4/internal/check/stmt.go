@@ -131,7 +131,7 @@ func (c *checker) compound(s *ast.Assign, t types.Type) {
 	}
 }
 
-// isAmount says whether an expression may be a shift's amount: unsigned, or an int that is known.
+// isAmount reports whether an expression may be a shift's amount: unsigned, or an int that is known.
 func isAmount(e ast.Expr) bool {
 	if _, ok := e.Type().(*types.Bit); ok {
 		return true
@@ -219,7 +219,7 @@ func (c *checker) switchStmt(s *ast.Switch) {
 	}
 }
 
-// switchable says whether there is a switch over values of the type of x; if there is none, that is reported.
+// switchable reports whether there is a switch over values of the type of x; if there is none, that is reported.
 func (c *checker) switchable(x ast.Expr) bool {
 	t := x.Type()
 	switch u := types.Underlying(t).(type) {
@@ -363,7 +363,7 @@ func (c *checker) collection(x ast.Expr, t types.Type) {
 	}
 }
 
-// returns says whether every way through a statement ends in return or exit.
+// returns reports whether every way through a statement ends in return or exit.
 func returns(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.Return, *ast.Exit:

@@ -161,7 +161,7 @@ func (c *checker) key1(k *ast.Key) types.Type {
 	return t
 }
 
-// named says whether the control plane has a name for a key of itself: a variable, field, element, slice or
+// named reports whether the control plane has a name for a key of itself: a variable, field, element, slice or
 // masked one of them, or a header's validity.
 func named(e ast.Expr) bool {
 	switch e := e.(type) {
@@ -380,7 +380,7 @@ func (c *checker) knownKeys(of ast.Expr, parts ...ast.Expr) {
 	}
 }
 
-// keyWants is what an entry gives for a key that is not matched by such a set as x; "" if it is.
+// keyWants names the set that an entry must give for the key k instead of x; "" if x is one.
 func (c *checker) keyWants(k *ast.Key, x ast.Expr) string {
 	switch x.(type) {
 	case *ast.DontCare:

@@ -189,7 +189,7 @@ func (c *checker) keys(ts []types.Type) string {
 	return strings.Join(s, ",")
 }
 
-// leafCount is how many basic values a value of the type has.
+// leafCount is the number of basic values a value of the type has.
 func (c *checker) leafCount(t types.Type) int {
 	if n, ok := c.leaves[t]; ok {
 		return n
@@ -390,7 +390,7 @@ func same(a, b types.Type) bool {
 	return types.Equal(a, b)
 }
 
-// conforms says whether a parser or control (got) may be given where the type
+// conforms reports whether a parser or control (got) may be given where the type
 // want is expected: the parameters agree; optional ones may be missing.
 func conforms(want, got *types.Callable) bool {
 	if want.Kind != got.Kind {
@@ -402,7 +402,7 @@ func conforms(want, got *types.Callable) bool {
 	return eachParam(want, got, same)
 }
 
-// holds says whether variables and fields may have this type.
+// holds reports whether variables and fields may have this type.
 func (c *checker) holds(t types.Type) bool {
 	switch t := t.(type) {
 	case *types.Basic:

@@ -20,7 +20,7 @@ func (l *linter) control(c *ast.ControlDecl) {
 	w.statements(c.Apply.Stmts)
 }
 
-// value is what the compiler knows of an expression, or of what a field holds.
+// value is the compiler's knowledge of an expression or of a field's content.
 type value struct {
 	ops    int             // operations that follow one another to compute it
 	sum    bool            // the last of them adds a constant
@@ -198,7 +198,8 @@ func (w *walker) value(e ast.Expr, low int) value {
 	return value{opaque: true}
 }
 
-// narrowed is how many of the low bits of a cast's result are used, of which those behind its low ones are not.
+// narrowed returns the number of significant low bits of a cast operand, if low of its result are significant; 0 is
+// all.
 func narrowed(low int, t types.Type) int {
 	if n, ok := types.Width(t); ok && (low == 0 || n < low) {
 		return n
@@ -247,7 +248,7 @@ func (w *walker) operation(e ast.Expr, operands ...value) value {
 	return v
 }
 
-// inverted is what ~ stands before, or the expression itself.
+// inverted returns the operand of ~, or the expression itself if it is no ~.
 func inverted(e ast.Expr) ast.Expr {
 	if u, ok := e.(*ast.Unary); ok && u.Op == ast.OpCompl {
 		return u.X
@@ -273,7 +274,7 @@ func unchanged(e *ast.Binary) bool {
 	return false
 }
 
-// field is what a field holds.
+// field returns the value of a field.
 func (w *walker) field(e ast.Expr) value {
 	path := pathOf(e)
 	if v, ok := w.known[path]; ok {
@@ -360,7 +361,7 @@ func operation(at ast.Pos, args ...value) value {
 	return v
 }
 
-// several warns of an operation on what another operation computes.
+// several warns of an operation on another operation's result.
 func (w *walker) several(at ast.Pos, v value) {
 	if v.ops != 2 {
 		return

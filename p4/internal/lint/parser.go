@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
-// egressDepth is how many bytes Tofino 1's egress parser reads, the chip's own metadata
+// egressDepth is the number of bytes Tofino 1's egress parser reads, the chip's own metadata
 // in front of the packet counted. Ingress and Tofino 2 have no such bound.
 const egressDepth = 160
 
@@ -24,14 +24,14 @@ func (l *linter) parser(p *ast.ParserDecl, egress bool) {
 	}
 }
 
-// graph is a parser's states with what each extracts.
+// graph is a parser's states with the headers that each extracts.
 type graph struct {
 	p     *ast.ParserDecl
 	bytes map[*ast.StateDecl]int
 	turns map[*ast.StateDecl]int // of a loop, until a stack is full
 	nexts map[*ast.StateDecl][]next
 	after map[*ast.StateDecl][]*ast.StateDecl
-	loops map[*ast.StateDecl]bool // those that lead back to themselves
+	loops map[*ast.StateDecl]bool // the states that lead back to themselves
 }
 
 // next is an extraction into a stack: of its next element, or of the one named.

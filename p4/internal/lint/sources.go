@@ -57,8 +57,8 @@ func (w *walker) dependsOnGroup(v value) bool {
 	return false
 }
 
-// bitsOf is where in its header an expression stands; header is "" if it is not a field
-// of one.
+// bitsOf returns the place of an expression in its header; header is "" if it is not a
+// header's field.
 func bitsOf(e ast.Expr) (header, field string, from, to int) {
 	slice := func(from, to int) (int, int) { return from, to }
 	if s, ok := e.(*ast.Slice); ok && s.LoN >= 0 {

@@ -158,7 +158,7 @@ func (p *parser) cast() ast.Expr {
 	return e
 }
 
-// startsOperand says whether the operand of a cast to a named type begins here.
+// startsOperand reports whether the operand of a cast to a named type begins here.
 func (p *parser) startsOperand(ty ast.TypeExpr) bool {
 	n := p.peek()
 	switch n.kind {

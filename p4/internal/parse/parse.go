@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 )
 
-// Options are what the text of a program depends on beside itself.
+// Options are the inputs beside the program's own text.
 type Options struct {
 	// Include are the directories in which #include looks, first to last; those
 	// of "file" behind the directory of the including file.

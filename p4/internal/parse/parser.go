@@ -59,7 +59,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// is says whether the next token is this punctuation or keyword.
+// is reports whether the next token is this punctuation or keyword.
 func (p *parser) is(s string) bool { return isTok(p.peek(), s) }
 
 func isTok(t token, s string) bool {

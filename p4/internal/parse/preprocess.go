@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 )
 
-// Bounds on what a program's text may grow to, so that hostile text ends in an
-// error.
+// Bounds on the growth of a program's text, so that hostile text ends in an error.
 const (
 	maxInclude = 64
 	maxTokens  = 1 << 18
@@ -387,7 +386,7 @@ func (pp *preprocessor) macroUse(m *macro, toks []token, i int) (args [][]token,
 	return args, end, true
 }
 
-// awaits says whether a token is the name of a macro that takes arguments.
+// awaits reports whether a token is the name of a macro that takes arguments.
 func (pp *preprocessor) awaits(t token) bool {
 	m := pp.macros[t.text]
 	return t.kind == tIdent && !t.hide && m != nil && m.isFunc && !m.busy

@@ -131,7 +131,7 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 	return v
 }
 
-// namedObject says whether (args) name follows.
+// namedObject reports whether (args) name follows.
 func (p *parser) namedObject() bool {
 	i := p.i
 	depth := 0
@@ -162,7 +162,7 @@ func (p *parser) noArray(name token) {
 	}
 }
 
-// typeThenUse says whether what follows is type.member: an expression.
+// typeThenUse reports whether what follows is type.member: an expression.
 func (p *parser) typeThenUse() bool {
 	i := p.i
 	defer func() { p.i = i }()

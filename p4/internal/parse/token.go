@@ -24,7 +24,7 @@ const (
 	tString
 	tPunct
 	tDirective // a whole preprocessor line, text without the #
-	tBad       // text holds what is wrong
+	tBad       // text holds the error
 )
 
 type token struct {
@@ -47,7 +47,7 @@ func (t token) String() string {
 	return "'" + t.text + "'"
 }
 
-// Longest first among those that share a beginning. ">>" is left to the
+// Of tokens with a common beginning the longest comes first. ">>" is left to the
 // parser, since it also closes two lists of type arguments.
 var puncts = []string{
 	"|+|=", "|-|=", "<<=", "&&&", "...", "|+|", "|-|",

@@ -6,7 +6,7 @@ import (
 
 var baseTypes = map[string]bool{"bool": true, "error": true, "match_kind": true, "string": true, "void": true}
 
-// startsBaseType says whether a token that is a keyword begins a type.
+// startsBaseType reports whether a token that is a keyword begins a type.
 func startsBaseType(t token) bool {
 	if t.kind != tIdent {
 		return false

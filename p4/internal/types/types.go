@@ -18,7 +18,7 @@ import (
 type Type interface {
 	// String gives the type as P4 writes it.
 	String() string
-	// equal says whether another type, which is not this pointer, is the same.
+	// equal reports whether another type, which is not this pointer, is the same.
 	equal(Type) bool
 }
 
@@ -408,7 +408,7 @@ func Flat(t Type) []Type {
 	return []Type{t}
 }
 
-// Equal says whether two types are the same type. Struct, enum, extern and new
+// Equal reports whether two types are the same type. Struct, enum, extern and new
 // types are so by name (and arguments), the others by structure.
 func Equal(a, b Type) bool {
 	return a == b || a != nil && b != nil && a.equal(b)
@@ -426,7 +426,7 @@ func equalAll(a, b []Type) bool {
 	return true
 }
 
-// IsInteger says whether the type itself is bit<>, int<> or int.
+// IsInteger reports whether the type itself is bit<>, int<> or int.
 func IsInteger(t Type) bool {
 	switch t := t.(type) {
 	case *Bit, *Int:

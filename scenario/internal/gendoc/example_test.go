@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// around is what the examples stand in that are no whole scenarios.
+// around is the scenario around examples that are not whole.
 const around = `
 topology: {kind: leaf-spine, leaves: 1, spines: 1, hosts_per_leaf: 12}
 fabric: {ecn: {kmin: 100KiB, kmax: 400KiB, pmax: 0.2}, ein: {gradient: 0.25, high_water: 120KiB}}

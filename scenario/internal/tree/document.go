@@ -10,10 +10,11 @@ import (
 // Document is a scenario as it is read: where each key was written, and what is wrong
 // so far. What is found wrong after decoding can so still be pointed at.
 type Document struct {
-	// Errs is what is wrong, in the order in which it was found.
+	// Errs holds the errors, in the order in which they were found.
 	Errs Errors
 
-	// Notes are what was read otherwise than one may think, likewise.
+	// Notes names what was read otherwise than one may think, in the order of
+	// reading.
 	Notes []string
 
 	file Pos // where the whole begins

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Pos is where something was written: a line of a file, or an override.
+// Pos is the place where something was written: a line of a file, or an override.
 type Pos struct {
 	File string
 	Line int
@@ -22,7 +22,7 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Error is what is wrong with one key of a scenario.
+// Error is the error of one key of a scenario.
 type Error struct {
 	Pos Pos
 	Key string // such as "systems[0].config.t_low"; empty for the whole

@@ -23,7 +23,7 @@ type Field struct {
 	Value *Node
 }
 
-// Kind is what kind of value a Node is.
+// Kind is the kind of a Node's value.
 type Kind uint8
 
 // Kinds of values.

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/storm"
 )
 
-// Outcome is what the seeds came to.
+// Outcome is the result of the seeds.
 type Outcome struct {
 	Seeds  uint64 `json:"seeds"` // that ran, the failed one included
 	Failed string `json:"failed,omitempty"`

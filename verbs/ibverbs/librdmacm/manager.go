@@ -27,8 +27,8 @@ func (manager) Manages(dev verbs.Device) bool {
 	return ok
 }
 
-// resolveMs is how long the kernel may take to find an address's hardware address, in ms, and as
-// long to find the route.
+// resolveMs is the time that the kernel may take to find an address's hardware address, in ms,
+// and again to find the route.
 const resolveMs = 5000
 
 // Dial implements rdmacm.Manager.

@@ -182,7 +182,7 @@ func (a *Actors) WaitContext(ctx context.Context, until units.Time, ready func()
 	if ctx.Done() == nil {
 		return a.Wait(until, ready)
 	}
-	// Nobody looks while those that run are all outside.
+	// Nobody looks while all running actors are outside.
 	stop := context.AfterFunc(ctx, a.onDone)
 	defer stop()
 	err := a.Wait(until, func() bool { return ready() || ctx.Err() != nil })

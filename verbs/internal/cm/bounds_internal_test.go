@@ -28,7 +28,7 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// Waits are what the other side asks for and the way there and back, from 10 ms to 69 s.
+// Waits last the other side's time plus the way there and back, from 10 ms to 69 s.
 func TestWait(t *testing.T) {
 	const unit = 4096 * units.Nanosecond
 	for _, c := range []struct {

@@ -2,7 +2,7 @@ package cm
 
 import "github.com/sluice-rdma/sluice/units"
 
-// longestRun is for how long instants are counted from one origin.
+// longestRun is the time for which instants are counted from one origin.
 const longestRun units.Time = 1 << 60 // 13 days
 
 // Now returns the instant of a reading of the driver's clock, which may go on for years.

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Config is what a Manager is made with. Times are exponents, 0 to 31, of
+// Config configures a Manager. Times are exponents, 0 to 31, of
 // 4.096 us * 2^n.
 type Config struct {
 	// CAGUID names the device to its peers.
@@ -21,17 +21,17 @@ type Config struct {
 	Rand io.Reader
 	// MTU is the largest path MTU of the port. A REQ for more is refused.
 	MTU ib.MTU
-	// AckDelay is how long the device takes to acknowledge a packet (local CA
-	// ACK delay).
+	// AckDelay is the device's delay of an acknowledgement (local CA ACK delay).
 	AckDelay uint8
-	// PacketLifetime is how long a packet can stay in the network.
+	// PacketLifetime is the most time that a packet stays in the network.
 	PacketLifetime uint8
-	// RemoteTimeout is how long the other side may take to answer a message,
-	// LocalTimeout how long this side says that it may take.
+	// RemoteTimeout is the time that the other side may take to answer a message,
+	// LocalTimeout this side's own, as it tells the other.
 	RemoteTimeout, LocalTimeout uint8
-	// MaxRetries is how often a message is sent again without an answer, 0 to 15.
+	// MaxRetries is the number of times that a message is sent again without an
+	// answer, 0 to 15.
 	MaxRetries uint8
-	// ServiceTimeout is how long an MRA asks the other side to wait for the
+	// ServiceTimeout is the time for which an MRA asks the other side to wait for the
 	// application.
 	ServiceTimeout uint8
 	// MaxConnections bounds the connections, TimeWait included. A REQ beyond it
@@ -84,12 +84,12 @@ const (
 
 // Bounds of what REQs can be made to hold, whoever sends them.
 const (
-	// maxUnproven is how many passive connections may wait for the RTU at once.
+	// maxUnproven is the largest number of passive connections that wait for the RTU.
 	maxUnproven = 1024
-	// provenWithin is how long such a one has its place for certain: many times what
+	// provenWithin is the time for which such a connection keeps its place for certain: many times what
 	// REP and RTU take.
 	provenWithin = units.Second
-	// probeWait is how long a peer has to confirm a connection that a REQ in the
+	// probeWait is the time that a peer has to confirm a connection that a REQ in the
 	// peer's name contradicts.
 	probeWait = units.Second
 )
@@ -120,16 +120,16 @@ func ackTimeout(delay, lifetime uint8) uint8 {
 	return min(a, 31)
 }
 
-// Endpoint is what one side contributes to a connection.
+// Endpoint is one side's part of a connection.
 type Endpoint struct {
 	QPN uint32 // of its queue pair, 2 to 2^24-1
 	// StartingPSN is the one that the other side's first packet shall have (IBA
 	// 12.7.31): a queue pair's rq_psn.
 	StartingPSN units.PSN
-	// ResponderResources is how many READs and atomics of the other side it
+	// ResponderResources is the number of READs and atomics of the other side it
 	// can serve at once, InitiatorDepth how many it would issue at once.
 	ResponderResources, InitiatorDepth uint8
-	// RNRRetryCount is how often the other side shall try again when there is
+	// RNRRetryCount is the number of times that the other side shall try again when there is
 	// no receive posted, 0 to 7; 7 is without end.
 	RNRRetryCount uint8
 	FlowControl   bool   // its receive queue gives credits
@@ -151,13 +151,13 @@ func (e *Endpoint) validate(private int) error {
 	return nil
 }
 
-// Request is what Connect asks for.
+// Request holds the arguments of Connect.
 type Request struct {
 	Path      Path
 	ServiceID uint64
 	Endpoint         // Private has room for roce.REQPrivateBytes
 	PathMTU   ib.MTU // at most Config.MTU
-	// RetryCount is how often either side sends again without an
+	// RetryCount is the number of times that either side sends again without an
 	// acknowledgement, 0 to 7.
 	RetryCount   uint8
 	FlowLabel    uint32 // 20 bits
@@ -166,7 +166,7 @@ type Request struct {
 	SL           uint8 // 0 to 15
 }
 
-// Parameters are what both sides have agreed on, seen from this side: what the
+// Parameters are both sides' agreement, seen from this side: the attributes by which the
 // queue pair is configured with. Timeout is an exponent.
 type Parameters struct {
 	Path                         Path

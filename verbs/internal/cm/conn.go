@@ -49,8 +49,8 @@ type conn struct {
 	crowd        crowdLink // while the other side has not shown itself
 	held         *heldREQ  // in its peer's name, while the peer is asked; see probe
 
-	// sent is what goes out again without an answer: the REQ, REP or DREQ.
-	// answer is what duplicates get: an RTU or a REJ. Both are whole datagrams.
+	// sent goes out again without an answer: the REQ, REP or DREQ. answer goes to
+	// duplicates: an RTU or a REJ. Both are whole datagrams.
 	sent, answer [roce.MADBytes]byte
 	answered     bool
 	retries      int // left

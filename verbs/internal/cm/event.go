@@ -4,7 +4,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 )
 
-// EventType says what happened to a connection.
+// EventType is the kind of an Event.
 type EventType uint8
 
 // Events. Rejected, Unreachable and Disconnected end a connection: each has

@@ -91,7 +91,7 @@ func (m *Manager) State(id uint32) State {
 	return Idle
 }
 
-// Deadline is when to call Expire next, or units.Never.
+// Deadline returns when to call Expire next, or units.Never.
 func (m *Manager) Deadline() units.Time {
 	if len(m.timers) == 0 {
 		return units.Never
@@ -270,7 +270,7 @@ func (m *Manager) drop(c *conn) {
 	m.forget(c)
 }
 
-// answerWait is how long an answer takes by this side's own clock, whatever a message
+// answerWait returns the time that an answer takes by this side's own clock, whatever a message
 // says.
 func (m *Manager) answerWait() units.Time { return wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime) }
 

@@ -62,7 +62,7 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 	}
 }
 
-// heldREQ is what the answer to a REQ needs.
+// heldREQ holds the fields of a REQ that its answer needs.
 type heldREQ struct {
 	path Path
 	mad  [roce.MADBytes]byte

@@ -667,7 +667,7 @@ func TestFloodOfRequests(t *testing.T) {
 		t.Error("the newest went")
 	}
 
-	// The application rejects each: the table has room for those that come after.
+	// The application rejects each: the table has room for later requests.
 	h = server(100)
 	for i := range uint32(1000) {
 		h.flood(units.Time(i), elsewhere, 1000+i, 1)

@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// LookUp is what a SIDR_REQ asks.
+// LookUp is a SIDR_REQ's content.
 type LookUp struct {
 	Path      Path
 	ServiceID uint64
 	Private   []byte // at most roce.SIDRREQPrivateBytes
 }
 
-// Answer is what a SIDR_REP says.
+// Answer is a SIDR_REP's content.
 type Answer struct {
 	Status    roce.SIDRStatus
 	QPN, QKey uint32 // of the queue pair that serves the service ID

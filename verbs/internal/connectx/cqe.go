@@ -30,7 +30,7 @@ const (
 	CQESyndrome  = 55 // of an error
 	CQEOpcodeQPN = 56 // a request's opcode in the upper 8 bits
 	CQECounter   = 60 // of the WQE, 16 bits
-	CQEOpOwn     = 63 // the CQE's opcode in the upper 4 bits, and those that follow
+	CQEOpOwn     = 63 // the CQE's opcode in the upper 4 bits, and the bits below
 )
 
 // Bits of a CQE's last byte.
@@ -78,7 +78,7 @@ const (
 	RecordArm      = 1
 )
 
-// IndexMask is for what doorbell records say of indices.
+// IndexMask masks the indices in doorbell records.
 const IndexMask = 1<<24 - 1
 
 // The arm word: a sequence number, which the program counts up with each event it has
@@ -89,6 +89,6 @@ const (
 	ArmSolicited     = 1 << 24
 )
 
-// CQDoorbell is where the doorbell of completion queues is on a UAR page. It takes the arm
+// CQDoorbell is the offset of the completion queues' doorbell on a UAR page. It takes the arm
 // word and the queue's number.
 const CQDoorbell = 0x20

@@ -14,7 +14,7 @@ import (
 // object. The zero value is empty. The caller locks.
 type Queue struct {
 	pending map[verbs.AsyncEvent]struct{}
-	order   []verbs.AsyncEvent // in order of arrival; those that are not pending were removed
+	order   []verbs.AsyncEvent // in order of arrival; events that are not pending were removed
 }
 
 // Add notes an event. One of a port that recurs is as late as its last occurrence, so

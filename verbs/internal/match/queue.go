@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stamps is what is known of a request that completed. Times are as the stamps
+// Stamps holds the known times of a request that completed. They are as the stamps
 // gave them; one that is not known is 0.
 type Stamps struct {
 	// First and Last are when the request's first and last packet left for the
 	// first time. Those of a READ are its request's, which is one packet unless
 	// the requester asks in parts.
 	First, Last uint64
-	// Acked is when the packet arrived that acknowledged the request, or the last
-	// of its response.
+	// Acked is the arrival time of the packet that acknowledged the request, or of
+	// the last of its response.
 	Acked uint64
 	// Retransmitted says that packets of the request left again before it was
 	// acknowledged.
@@ -67,7 +67,7 @@ func (q *Queue) Reset(psn units.PSN, mtu ib.MTU) {
 	q.next, q.mtu = int64(psn), uint32(max(mtu, 1))
 }
 
-// Len is how many requests are not completed.
+// Len returns the number of requests that are not completed.
 func (q *Queue) Len() int { return int(q.tail - q.head) }
 
 // Strange counts packets since Reset whose PSN belonged to no request outstanding: most often
@@ -76,12 +76,12 @@ func (q *Queue) Strange() uint64 { return q.strange }
 
 func (q *Queue) at(i uint32) *request { return &q.ring[i&uint32(len(q.ring)-1)] }
 
-// packets is how many packets carry n bytes: at least one.
+// packets returns the number of packets that carry n bytes: at least one.
 func (q *Queue) packets(n uint32) int64 {
 	return max(1, (int64(n)+int64(q.mtu)-1)/int64(q.mtu))
 }
 
-// PSNs is how many PSNs a request takes on a path of that MTU.
+// PSNs returns the number of PSNs that a request takes on a path of that MTU.
 func PSNs(op ib.WROpcode, length uint32, mtu ib.MTU) int64 {
 	switch {
 	case op == ib.WRLocalInv, op == ib.WRBindMW:

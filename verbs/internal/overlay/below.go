@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// below is a queue pair of the device below, with the optional interfaces that it
-// implements; nil for those that it does not.
+// below is a queue pair of the device below, with its optional interfaces, nil where it
+// has none.
 type below struct {
 	verbs.QP
 	dev     verbs.Device
@@ -32,7 +32,7 @@ func belowOf(qp verbs.QP, dev verbs.Device) below {
 // Unwrap returns the queue pair of the device below.
 func (b *below) Unwrap() verbs.QP { return b.QP }
 
-// object is what errors call the queue pair.
+// object returns the queue pair's name in errors.
 func (b *below) object() string { return fmt.Sprintf("qp %d of %s", b.num, b.dev.Name()) }
 
 // CompletionTelemetry implements verbs.TelemetryQP.

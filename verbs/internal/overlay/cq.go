@@ -16,7 +16,7 @@ type CQ[Q Conn, V any] struct {
 	dev     *Device[Q, V]
 	watched bool
 	numbers []uint32    // of senders, in order; guarded by the layer's lock
-	senders []sender[Q] // likewise
+	senders []sender[Q] // by number; guarded by the layer's lock
 
 	// The result of the last Poll, for the goroutine that polled.
 	polled []completion[V]

@@ -61,7 +61,7 @@ func (d *Device[Q, V]) Flow(id uint32) (q Q, ok bool) {
 	return q, ok
 }
 
-// Strange is how many of the program's records belonged to no connection, or to
+// Strange counts the program's records that belonged to no connection, or to
 // none of its outstanding requests. The lock is held.
 func (d *Device[Q, V]) Strange() uint64 {
 	n := d.strange

@@ -37,7 +37,7 @@ func (f *flows[Q]) remove(id uint32) {
 	f.free = append(f.free, i)
 }
 
-// find returns what has an id.
+// find returns the QP with an id.
 func (f *flows[Q]) find(id uint32) (q Q, ok bool) {
 	i := f.index(id)
 	if i >= len(f.list) || !f.list[i].used || f.list[i].id != id {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Layer is what is laid over a device. All fields are needed.
+// Layer is a layer over a device. All fields are needed.
 type Layer[Q Conn, V any] struct {
 	// Mu is the layer's lock. It guards what a Device, a CQ and a QP know of
 	// connections, and is held while a Conn's methods and Polled are called.
@@ -19,7 +19,7 @@ type Layer[Q Conn, V any] struct {
 	IndexBits uint
 	// Matches says that requests are put into QP.Queue as they are posted.
 	Matches bool
-	// Refusal is what to say of a connection that can't begin.
+	// Refusal is the error of a connection that can't begin.
 	Refusal string
 
 	// Watches reports whether Polled is to be called for a CQ that is made with these
@@ -39,7 +39,7 @@ type Program interface {
 	Close() error
 }
 
-// Connection is what packets reveal of a reliable connection.
+// Connection is the visible part of a reliable connection in its packets.
 type Connection struct {
 	Peer              netip.Addr // without a zone
 	PeerQPN, LocalQPN uint32

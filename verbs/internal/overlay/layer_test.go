@@ -54,7 +54,7 @@ func (l *layer) Close() error {
 	return nil
 }
 
-// lay lays the tests' layer over a device, with ids for so many connections.
+// lay lays the tests' layer over a device, with ids of bits bits for connections.
 func lay(t testing.TB, dev verbs.Device, bits uint) *layer {
 	l := &layer{t: t, known: map[uint32]Connection{}}
 	l.Device = New(dev, Layer[*conn, uint64]{

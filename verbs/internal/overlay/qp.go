@@ -21,9 +21,9 @@ type QP[Q Conn, V any] struct {
 	state
 }
 
-// state is how a QP is. The layer's lock guards it.
+// state is a QP's state. The layer's lock guards it.
 type state struct {
-	// Queue is what was posted since RTS, if the layer matches.
+	// Queue holds the posts since RTS, if the layer matches.
 	Queue *match.Queue
 	// What Modify was given last.
 	AV      verbs.AddressVector
@@ -38,7 +38,7 @@ type state struct {
 	connection Connection // as registered
 }
 
-// common is what all QPs have.
+// common returns the part that all QPs share.
 func (s *state) common() *state { return s }
 
 // Failed reports whether a completion has failed, so that posted requests complete as

@@ -27,7 +27,7 @@ func Netdev(op string, dev verbs.Device) (string, error) {
 	return p.Netdev, err
 }
 
-// Explain says what is missing where an eBPF program could not be attached to a network
+// Explain names what is missing where an eBPF program could not be attached to a network
 // interface.
 func Explain(netdev string, err error) error {
 	if errors.Is(err, os.ErrPermission) {

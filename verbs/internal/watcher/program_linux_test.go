@@ -13,12 +13,13 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 )
 
-// maps are what a program has, without one.
+// maps stand in for a program's maps.
 type maps struct{ flows, events *ebpf.Map }
 
 func (m maps) Close() error { return errors.Join(m.flows.Close(), m.events.Close()) }
 
-// unwatched returns a Program that no packets come by, with room for so many directions.
+// unwatched returns a Program that no packets come by, with room for that number of
+// directions.
 func unwatched(t *testing.T, room uint32) (*Program[uint64], maps) {
 	t.Helper()
 	watchertest.NeedBPF(t)

@@ -57,7 +57,7 @@ static uint64_t read_counter(struct counter *n, uint64_t *at)
 	return ticks + (uint64_t)((__int128)(int64_t)(now - raw) * (__int128)mult >> shift);
 }
 
-/* clock_loaded is what a load of size bytes from a clock's page has now. */
+/* clock_loaded returns the present value of a load of size bytes from a clock's page. */
 static uint64_t clock_loaded(void *clock, uintptr_t addr, unsigned size)
 {
 	struct clock *c = clock;

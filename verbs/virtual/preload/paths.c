@@ -80,7 +80,8 @@ const char *virtual_root(void)
 	return atomic_load_explicit(&state, memory_order_acquire) == ON ? root : NULL;
 }
 
-/* after returns what follows a prefix in a path that may have more than one slash between names, or NULL. */
+/* after returns the rest of a path behind a prefix, or NULL. The path may have more than one slash between
+ * names. */
 static const char *after(const char *path, const char *prefix)
 {
 	while (*prefix) {

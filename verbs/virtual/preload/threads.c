@@ -27,7 +27,7 @@ struct start {
 static pthread_key_t leaving;
 static pthread_once_t leaving_once = PTHREAD_ONCE_INIT;
 
-/* Destructors run in so many rounds (PTHREAD_DESTRUCTOR_ITERATIONS); the last one ends the thread's part. */
+/* Destructors run in ROUNDS rounds (PTHREAD_DESTRUCTOR_ITERATIONS); the last one ends the thread's part. */
 #define ROUNDS ((uintptr_t)4)
 
 static void leave(void *rounds)

@@ -44,7 +44,7 @@ static __thread struct {
 
 /*
  * A loop that only reads memory comes back to the same registers, by the same values of
- * registers and flags at each instruction of the way, so often within so many instructions. One that counts
+ * registers and flags at each instruction of the way, PROBE_ROUNDS times within PROBE_STEPS instructions. One that counts
  * in memory is told apart by the values it loads, or by the flags of what it adds.
  */
 #define PROBE_ROUNDS 9

@@ -64,7 +64,8 @@ static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *for
 	__builtin_unreachable();
 }
 
-/* All but those that the processor raises in this library's own code. */
+/* Blocks all signals except the ones that the processor raises in this library's own
+ * code. */
 static void block_signals(uint64_t *old)
 {
 	uint64_t all = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGTRAP - 1));

@@ -156,7 +156,7 @@ int turn_thread(void);
 int turn_join(void);   /* a new thread's first act */
 void turn_leave(void); /* and its last */
 
-/* turn_clock is what a clock shows, in ps: a waiting point. */
+/* turn_clock returns a clock's time, in ps: a waiting point. */
 int64_t turn_clock(void);
 
 static inline int64_t from_now(int64_t span)
@@ -187,7 +187,7 @@ static inline bool is_turns_signal(int sig)
 
 /* clock.c */
 
-/* A loader returns what a load of size bytes at an address has. */
+/* A loader returns the value of a load of size bytes at an address. */
 typedef uint64_t loader(void *arg, uintptr_t addr, unsigned size);
 
 /* emulate carries out a load from addr, and reports whether it knows the instruction. */

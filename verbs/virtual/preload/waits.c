@@ -19,7 +19,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flag
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size);
 
-/* poll_now is what others have done up to now. */
+/* poll_now is poll with a time-out of 0, after others have done their work up to now. */
 static int poll_now(struct pollfd *fds, nfds_t n)
 {
 	long ready;
@@ -228,7 +228,7 @@ ssize_t turns_write(int fd, const void *buf, size_t n)
 
 	if (!NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return type == SOCK_STREAM ? put(fd, buf, n, SSIZE_MAX, send_some, 0) : changed(NEXT(write)(fd, buf, n));
-	if (syscall(SYS_fcntl, fd, F_GETPIPE_SZ) > 0) /* one that is ready takes so many */
+	if (syscall(SYS_fcntl, fd, F_GETPIPE_SZ) > 0) /* a ready pipe takes PIPE_BUF bytes */
 		return put(fd, buf, n, PIPE_BUF, write_some, 0);
 	return changed(NEXT(write)(fd, buf, n));
 }

@@ -23,7 +23,7 @@ struct sluice_calibration sluice_calibration_start(struct sluice_calibration_con
 	};
 }
 
-// sluice_calibration_ps is so many picoseconds, in whole ones.
+// sluice_calibration_ps drops the fraction of a time in picoseconds.
 static sluice_time sluice_calibration_ps(double n)
 {
 	return sluice_int64(n);
@@ -293,7 +293,7 @@ struct sluice_calibration_to_host_result sluice_calibration_to_host(const struct
 	}, true};
 }
 
-// sluice_calibration_to_nic returns what the NIC's counter shows at that host time: it shows that
+// sluice_calibration_to_nic returns the NIC's counter at that host time: it shows that
 // value at some instant within bound of it.
 struct sluice_calibration_to_nic_result sluice_calibration_to_nic(const struct sluice_calibration *c, sluice_time host)
 {

@@ -66,7 +66,7 @@ struct sluice_control sluice_driver_control(const struct sluice_driver *d)
 	return d->control;
 }
 
-// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+// sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
 sluice_time sluice_driver_gap(const struct sluice_driver *d)
 {
 	return d->gap;
@@ -115,8 +115,9 @@ void sluice_driver_shut(struct sluice_driver *d)
 static bool sluice_driver_slack(const struct sluice_driver *d, sluice_time now, sluice_bytes used);
 static double sluice_update_scaler_scale(struct sluice_update_scaler *s, sluice_time now, sluice_time min_rtt);
 
-// sluice_driver_complete fills in what of an acknowledgement every sender reckons alike,
-// a.app_limited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+// sluice_driver_complete fills in the fields of an acknowledgement that every sender computes alike,
+// a.app_limited and a.Scale, from a.Now and a.Bytes. out is the bytes outstanding after
+// it.
 void sluice_driver_complete(struct sluice_driver *d, struct sluice_ack *a, sluice_bytes out)
 {
 	a->app_limited = d->app.limited && sluice_driver_slack(d, a->now, out + a->bytes);

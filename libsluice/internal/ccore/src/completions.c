@@ -94,16 +94,16 @@ void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sl
 	q->tail = to;
 }
 
-// sluice_completions_queue_len is how many completions are waiting.
+// sluice_completions_queue_len returns the number of waiting completions.
 int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q)
 {
 	return (int64_t)(q->tail - q->head);
 }
 
-// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
-// that serialises at the given rate. That is the line rate or, where the NIC paces
-// its packets, the pacing rate, which section 5 treats as "a lower transmission
-// line rate". For a Read the bytes are those that came back.
+// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC that
+// serialises at the given rate. That is the line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 treats as "a lower transmission line rate".
+// For a Read the bytes of the response count.
 struct sluice_completions_sample sluice_completions_measure(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_rate rate)
 {
 	return sluice_completions_measure_serialized(s, completed_at, sluice_rate_serialize(rate, s->bytes));
@@ -157,7 +157,7 @@ struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t m
 	};
 }
 
-// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1.
+// sluice_completions_table_slots is the number of values Add returns: slots are from 0 to Slots-1.
 int64_t sluice_completions_table_slots(const struct sluice_completions_table *t)
 {
 	return t->messages.len;
@@ -209,13 +209,13 @@ static int64_t sluice_completions_table_after(const struct sluice_completions_ta
 	return (int64_t)t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)].next;
 }
 
-// sluice_completions_table_taken is how many places are not free.
+// sluice_completions_table_taken returns the number of places that are not free.
 static uint32_t sluice_completions_table_taken(const struct sluice_completions_table *t)
 {
 	return t->unfinished + (uint32_t)t->finished - t->freed;
 }
 
-// sluice_completions_table_room is how many messages Add would take.
+// sluice_completions_table_room returns the number of messages that Add would take.
 int64_t sluice_completions_table_room(const struct sluice_completions_table *t)
 {
 	return (int64_t)(t->max - sluice_completions_table_taken(t));
@@ -444,13 +444,13 @@ void sluice_completions_table_reset(struct sluice_completions_table *t)
 	t->sent = t->acked;
 }
 
-// sluice_completions_table_unfinished is how many messages Next has yet to take.
+// sluice_completions_table_unfinished returns the number of messages that Next has yet to take.
 int64_t sluice_completions_table_unfinished(const struct sluice_completions_table *t)
 {
 	return (int64_t)t->unfinished;
 }
 
-// sluice_completions_table_in_flight is how many segments are with the provider.
+// sluice_completions_table_in_flight returns the number of segments at the provider.
 int64_t sluice_completions_table_in_flight(const struct sluice_completions_table *t)
 {
 	return (int64_t)(t->seg_tail - t->seg_head);
@@ -462,7 +462,7 @@ sluice_bytes sluice_completions_table_outstanding(const struct sluice_completion
 	return t->outstanding;
 }
 
-// sluice_completions_table_reads is how many reads and atomics are with the provider.
+// sluice_completions_table_reads returns the number of reads and atomics at the provider.
 int64_t sluice_completions_table_reads(const struct sluice_completions_table *t)
 {
 	return (int64_t)t->reads;

@@ -20,25 +20,25 @@ void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, str
 	};
 }
 
-// sluice_core_next_due is when Due has something to let go, or units.Never.
+// sluice_core_next_due returns when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c)
 {
 	return sluice_limiter_next_due(c->sched);
 }
 
-// sluice_core_filed is how many queue pairs wait for the time of their next segment.
+// sluice_core_filed returns the number of queue pairs that wait for the time of their next segment.
 int64_t sluice_core_filed(const struct sluice_core *c)
 {
 	return sluice_limiter_len(c->sched);
 }
 
-// sluice_core_in_flight is how many segments the provider has.
+// sluice_core_in_flight is the number of segments the provider has.
 int64_t sluice_core_in_flight(const struct sluice_core *c)
 {
 	return c->in_flight;
 }
 
-// sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
+// sluice_core_gaps_end returns the end of the last gap that an engine's rate asks for after a segment.
 sluice_time sluice_core_gaps_end(const struct sluice_core *c)
 {
 	return c->gaps_end;
@@ -49,7 +49,7 @@ static void sluice_core_qp_claim(struct sluice_core_qp *q, sluice_time now);
 static void sluice_core_qp_release(struct sluice_core_qp *q, sluice_time now, sluice_time at);
 
 // sluice_core_due releases the segments that are due at now and returns their number, including
-// those that Offer released before: Config.Batch at most. Next returns them, and must
+// segments that Offer released before: Config.Batch at most. Next returns them, and must
 // have returned all before Due is called again. The scheduler counts each as if it
 // left on time, so that several gaps may lie between two calls; what it makes up for
 // is bounded by Config.catch_up.
@@ -109,10 +109,10 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q);
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why);
 
-// sluice_core_posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why)
 {
 	sluice_bytes bytes = 0;
@@ -152,7 +152,7 @@ struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluic
 	return (struct sluice_core_posted_result){bytes, true};
 }
 
-// sluice_core_qp_held takes note of what holds the queue pair from now on.
+// sluice_core_qp_held notes the reason that holds the queue pair from now on.
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why)
 {
 	if (q->hold != why) {
@@ -163,7 +163,7 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 
 static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now);
 
-// sluice_core_qp_settle counts the time until now for what holds the queue pair.
+// sluice_core_qp_settle counts the time until now for the reason that holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 {
 	if (now > q->held_from) {
@@ -196,7 +196,7 @@ static struct sluice_core_qp_since_result sluice_core_qp_since(const struct slui
 
 static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to);
 
-// sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
+// sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
 	sluice_core_qp_count(q, now, sum);
@@ -366,7 +366,7 @@ sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q)
 	return q->state;
 }
 
-// sluice_core_qp_control is what the engine allows; without one, the line rate.
+// sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
 struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q)
 {
 	return sluice_driver_control(&q->driver);
@@ -384,13 +384,13 @@ sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q)
 	return sluice_completions_table_outstanding(&q->table);
 }
 
-// sluice_core_qp_in_flight is how many segments the provider has.
+// sluice_core_qp_in_flight is the number of segments the provider has.
 int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q)
 {
 	return sluice_completions_table_in_flight(&q->table);
 }
 
-// sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
+// sluice_core_qp_finished returns the number of finished requests, and the number of them that failed.
 struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluice_core_qp *q)
 {
 	struct sluice_completions_table_finished_result got = sluice_completions_table_finished(&q->table);
@@ -527,7 +527,7 @@ static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
 	}
 }
 
-// sluice_core_qp_check returns what can be known without the provider to be wrong with a request
+// sluice_core_qp_check returns a request's faults that can be known without the provider
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
@@ -543,7 +543,7 @@ int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_ver
 	return sluice_verbs_check_send(&l, wr);
 }
 
-// sluice_core_qp_room is how many requests Accept takes.
+// sluice_core_qp_room is the number of requests Accept takes.
 int64_t sluice_core_qp_room(const struct sluice_core_qp *q)
 {
 	return sluice_completions_table_room(&q->table);
@@ -721,7 +721,7 @@ static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_cor
 	return (struct sluice_core_qp_ready_result){n, SLUICE_CORE_HELD_NONE};
 }
 
-// sluice_core_qp_fits says what is against n more bytes being outstanding. One segment always may.
+// sluice_core_qp_fits returns the reason against n more bytes being outstanding. One segment always may.
 static sluice_core_hold sluice_core_qp_fits(struct sluice_core_qp *q, sluice_bytes n)
 {
 	sluice_bytes out = sluice_completions_table_outstanding(&q->table);

@@ -108,7 +108,7 @@ static struct sluice_cwnd_packets sluice_cwnd_new_packets(struct sluice_env env,
 	return w;
 }
 
-// sluice_cwnd_packets_rate is what the window comes to over a round trip, in bits per second.
+// sluice_cwnd_packets_rate returns the window over a round trip, in bits per second.
 static double sluice_cwnd_packets_rate(const struct sluice_cwnd_packets *w, sluice_time rtt)
 {
 	return w->cwnd * w->mtu_bits / (double)rtt;

@@ -51,7 +51,7 @@ static double sluice_poseidon_law_power_target(const struct sluice_poseidon_law 
 static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay, double rtt);
 static double sluice_poseidon_law_target(const struct sluice_poseidon_law *l, double rate);
 
-// sluice_poseidon_params_any_ratio is by what the window is multiplied in a round trip, whatever target
+// sluice_poseidon_params_any_ratio returns the window's factor in a round trip, whatever target
 // and update were chosen. Receiving an acknowledgement adds ratio - 1 packets for
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
 static double sluice_poseidon_params_any_ratio(const struct sluice_poseidon_params *p, const struct sluice_cwnd_packets *w, double delay)

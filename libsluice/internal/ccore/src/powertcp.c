@@ -22,10 +22,9 @@ static double sluice_powertcp_memory_recall(struct sluice_powertcp_memory *m, sl
 	return m->old;
 }
 
-// sluice_powertcp_memory_remember is UPDATEOLD, each time one of so many parts of what was in flight
-// has come back. While nothing is sent, a later window takes the place of the
-// one remembered before it: no byte left under that. A full memory waits, and
-// is coarser for it.
+// sluice_powertcp_memory_remember is UPDATEOLD. It runs each time that another of parts equal parts of the bytes
+// in flight has come back. While nothing is sent, a later window replaces the last one
+// remembered: no byte left under that. A full memory waits, and is coarser for it.
 static void sluice_powertcp_memory_remember(struct sluice_powertcp_memory *m, double cwnd, sluice_bytes acked, sluice_bytes sent, sluice_bytes parts)
 {
 	if (m->n > 0) {

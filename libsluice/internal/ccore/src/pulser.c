@@ -72,7 +72,8 @@ static struct sluice_control sluice_pulser_on_ack(struct sluice_pulser *e, const
 {
 	bool during = e->incast;
 	sluice_pulser_notices(e, a);
-	// In an incast the window is not DCTCP's to move, nor is it by what ends one.
+	// In an incast DCTCP must not move the window, nor must the acknowledgement that
+	// ends one.
 	sluice_dctcplaw_window_ack(&e->w, a, during || e->incast);
 	return sluice_pulser_set(e);
 }

@@ -142,7 +142,7 @@ sluice_time sluice_limiter_next(const struct sluice_limiter *s, sluice_limiter_f
 	return at;
 }
 
-// sluice_limiter_len is how many flows have a segment enqueued.
+// sluice_limiter_len returns the number of flows that have a segment enqueued.
 int64_t sluice_limiter_len(const struct sluice_limiter *s)
 {
 	return s->queue;

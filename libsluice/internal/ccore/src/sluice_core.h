@@ -36,7 +36,7 @@ extern "C" {
 #define SLUICE_CALIBRATION_RESET 3
 #define SLUICE_CALIBRATION_GAP 4
 
-// SLUICE_CALIBRATION_HISTORY is how many past intervals the drift is taken from.
+// SLUICE_CALIBRATION_HISTORY is the number of past intervals from which the drift is taken.
 #define SLUICE_CALIBRATION_HISTORY 16
 // SLUICE_CALIBRATION_ULP bounds the relative error of the few floating-point operations that
 // a result is made of.
@@ -55,7 +55,7 @@ extern "C" {
 // gaps longer, and the scheduler makes others shorter to compensate.
 #define SLUICE_APP_LIMIT_SLACK INT64_C(10000000)
 
-// SLUICE_SPAN_UNITS is how many units' time a flow's rate is measured over at least, so
+// SLUICE_SPAN_UNITS is the least time over which a flow's rate is measured, in units' times, so
 // that one more or less is not the 20 percent in question.
 #define SLUICE_SPAN_UNITS 8
 // SLUICE_LONGEST_GAP keeps sums of spans far from overflow.
@@ -110,7 +110,7 @@ extern "C" {
 
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
-// SLUICE_COMPLETIONS_WARM is how many entries of a long ring are in use, if it is empty now and then: few
+// SLUICE_COMPLETIONS_WARM is the number of entries of a long ring in use, if it is empty now and then: few
 // enough to stay in the cache.
 #define SLUICE_COMPLETIONS_WARM 64
 
@@ -203,7 +203,7 @@ extern "C" {
 #define SLUICE_VERBS_SEND_SOLICITED 4
 #define SLUICE_VERBS_SEND_INLINE 8
 
-// SLUICE_VERBS_MW_RIGHTS is what a window may allow.
+// SLUICE_VERBS_MW_RIGHTS are the rights that a window may have.
 #define SLUICE_VERBS_MW_RIGHTS 14
 
 #define SLUICE_CORE_NONE (-1)
@@ -218,7 +218,7 @@ extern "C" {
 #define SLUICE_CORE_HOLDS 7
 #define SLUICE_CORE_HELD_NONE 1 // nothing but perhaps the rate
 
-// SLUICE_CORE_LONGEST_RUN is for how long instants are counted from one origin. Spans between any
+// SLUICE_CORE_LONGEST_RUN is the time for which instants are counted from one origin. Spans between any
 // two of them, and some past and future, then fit units.Time.
 #define SLUICE_CORE_LONGEST_RUN INT64_C(1152921504606846976) // 13 days
 
@@ -278,7 +278,7 @@ struct sluice_telemetry_hop_slice {
 
 /* Package cc. */
 
-// sluice_control is what a sender may do.
+// sluice_control is an engine's decision: the sender's permission to send.
 struct sluice_control {
 	// Rate bounds the sending rate, in payload bits per second. It is never
 	// zero. A rate at or above the line rate means no pacing.
@@ -352,10 +352,10 @@ struct sluice_driver {
 	uint64_t cnps; // passed to the engine, or received before it
 
 	struct sluice_engine *pathed; // the engine, or nil
-	struct sluice_engine *granted; // likewise
+	struct sluice_engine *granted; // the engine, or nil
 };
 
-// sluice_change is what a new Control changes.
+// sluice_change is a set of differences between two Controls.
 typedef uint8_t sluice_change;
 
 // sluice_fixed is an Engine that keeps to one Control, whatever happens. It may serve
@@ -364,8 +364,8 @@ struct sluice_fixed {
 	struct sluice_control keep;
 };
 
-// sluice_env is what an engine must know about where it runs. All fields are set, except
-// those that say what zero means.
+// sluice_env describes the engine's surroundings. All fields are set, except where a field says
+// what zero means.
 struct sluice_env {
 	sluice_rate line_rate; // of the sender's port
 	sluice_time base_rtt; // round trip of one packet over the longest path with empty queues
@@ -393,14 +393,15 @@ struct sluice_cwnd_bytes {
 	struct sluice_control control;
 };
 
-// sluice_cwnd_rules are what an engine says about a window in packets.
+// sluice_cwnd_rules are an engine's rules for a window in packets.
 struct sluice_cwnd_rules {
 	double initial; // packets
 	double least; // packets; Least is no more than Most
 	double most;
-	// Cut is what a loss or a timeout leaves of the window at the most, in (0, 1).
+	// Cut is the share of the window that a loss or a timeout leaves at the most, in
+	// (0, 1).
 	double cut;
-	// reset_after is how many timeouts without an acknowledgement leave Least.
+	// reset_after timeouts without an acknowledgement leave Least.
 	int64_t reset_after;
 	// min_rate is the lowest rate of a paced flow, in bits per second. Without it a
 	// flow whose last round trip was very long would not learn that the path is free
@@ -456,8 +457,7 @@ struct sluice_dctcplaw_window {
 	bool timed_out; // since
 };
 
-// sluice_dctcplaw_params is what an engine's configuration says about the law. Windows are in
-// packets of the MTU.
+// sluice_dctcplaw_params holds an engine's settings of the law. Windows are in packets of the MTU.
 struct sluice_dctcplaw_params {
 	double g; // weight of a new fraction, in (0, 1]
 	double initial_alpha; // in [0, 1]
@@ -544,7 +544,7 @@ struct sluice_timely_params {
 	double r_ref;
 };
 
-// sluice_timely_state is what a flow remembers between completions.
+// sluice_timely_state is a flow's memory between completions.
 struct sluice_timely_state {
 	double rate; // bits per second
 	sluice_time prev_rtt; // of the previous completion
@@ -632,11 +632,11 @@ struct sluice_swift_params {
 	struct sluice_swift_target target;
 	double ai;
 	double beta;
-	double endpoint; // the target of what a packet is held, in picoseconds
+	double endpoint; // the target of the time that the host holds a packet, in picoseconds
 	sluice_time packet; // that one takes at the line rate
 };
 
-// sluice_swift_state is what a flow remembers between acknowledgements.
+// sluice_swift_state is a flow's memory between acknowledgements.
 struct sluice_swift_state {
 	struct sluice_cwnd_packets packets; // the fabric's window
 	struct sluice_cwnd_packets endpoint; // that of the receiver's end
@@ -658,7 +658,7 @@ struct sluice_plb_rules {
 	// Share of the packets of a round trip that must meet congestion for the round trip
 	// to count, in (0, 1].
 	double share;
-	// Idle is how many such round trips in a row let a flow change its path when it has
+	// Idle is the number of such round trips in a row that let a flow change its path when it has
 	// nothing under way, and Forced how many make it change in any case. 0 is never.
 	int64_t idle;
 	int64_t forced;
@@ -697,8 +697,8 @@ struct sluice_fast_config {
 	// base_rtt is the round trip with empty queues, less a segment's time on the wire;
 	// zero takes the shortest seen, as FAST TCP does.
 	sluice_time base_rtt;
-	// base_window is for how long the shortest round trip seen counts at least; twice
-	// that at most. FAST TCP never forgets it.
+	// base_window is the time for which the shortest round trip seen counts: at least
+	// that, at most twice that. FAST TCP never forgets it.
 	sluice_time base_window;
 	// initial_rate is a flow's first rate; zero is the line rate. TIMELY gives none.
 	sluice_rate initial_rate;
@@ -725,7 +725,7 @@ struct sluice_fast_shortest {
 	bool started;
 };
 
-// sluice_fast_state is what a flow remembers between completions.
+// sluice_fast_state is a flow's memory between completions.
 struct sluice_fast_state {
 	double rate; // bits per second
 	sluice_time rtt; // of the latest completion
@@ -777,7 +777,7 @@ struct sluice_dcqcn_config {
 	// Marks takes each marked acknowledgement for a notification, and none that a
 	// receiver sends.
 	bool marks;
-	// Window bounds what is in flight by what the line rate fills in a base round
+	// Window bounds the bytes in flight by the line rate times a base round
 	// trip. The paper has no window.
 	bool window;
 };
@@ -798,7 +798,7 @@ struct sluice_dcqcn_params {
 	double max_rate;
 };
 
-// sluice_dcqcn_state is what a flow remembers between events.
+// sluice_dcqcn_state is a flow's memory between events.
 struct sluice_dcqcn_state {
 	double rate; // R_C and R_T, bits per second
 	double target;
@@ -935,7 +935,7 @@ struct sluice_retcp {
 
 /* Package cc. */
 
-// sluice_ack is what one acknowledgement reports about the path. Fields that a driver
+// sluice_ack is one acknowledgement's report about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
 // driver's.
 struct sluice_ack {
@@ -1079,7 +1079,7 @@ struct sluice_telemetry_stack {
 
 /* Package cc/powertcp. */
 
-// sluice_powertcp_state is what a flow remembers between acknowledgements.
+// sluice_powertcp_state is a flow's memory between acknowledgements.
 struct sluice_powertcp_state {
 	struct sluice_cwnd_bytes bytes;
 	double smooth; // normalised power, smoothed over tau
@@ -1142,7 +1142,7 @@ struct sluice_theta_powertcp_params {
 	sluice_time packet; // of a full packet at the line rate
 };
 
-// sluice_theta_powertcp_state is what a flow remembers between acknowledgements.
+// sluice_theta_powertcp_state is a flow's memory between acknowledgements.
 struct sluice_theta_powertcp_state {
 	struct sluice_cwnd_bytes bytes;
 	double smooth; // normalised power, smoothed over tau
@@ -1214,7 +1214,7 @@ struct sluice_hpcc_params {
 	double w_ai; // bytes
 };
 
-// sluice_hpcc_state is what a flow remembers between acknowledgements.
+// sluice_hpcc_state is a flow's memory between acknowledgements.
 struct sluice_hpcc_state {
 	struct sluice_cwnd_bytes bytes; // W
 	double reference; // W_c, bytes
@@ -1259,8 +1259,8 @@ struct sluice_poseidon_alternatives {
 	double beta;
 };
 
-// sluice_poseidon_law is equations 3 and 4, one of the pairs of functions that section 3.2
-// allows: those that satisfy equations 1 and 2.
+// sluice_poseidon_law is equations 3 and 4, one of the pairs of functions that section 3.2 allows: they
+// satisfy equations 1 and 2.
 struct sluice_poseidon_law {
 	double p; // p and k in picoseconds
 	double k;
@@ -1360,7 +1360,7 @@ struct sluice_poseidon_params_signal_result {
 	bool ok;
 };
 
-// sluice_poseidon_source says what the signal is.
+// sluice_poseidon_source is the kind of signal.
 typedef uint8_t sluice_poseidon_source;
 
 // sluice_poseidon_params is a Config made ready, in the units of cwnd.Packets.
@@ -1384,17 +1384,17 @@ struct sluice_poseidon_config_rates_result {
 
 /* Package ratelimiter. */
 
-// sluice_limiter_config is what all flows of a Scheduler share.
+// sluice_limiter_config configures all flows of a Scheduler.
 struct sluice_limiter_config {
 	// line_rate is the rate at and above which a flow is not paced: its segments go to
 	// the ring at once, never to the wheel. With 0 only Unpaced flows are not paced.
 	sluice_rate line_rate;
-	// Burst is how much a flow that was idle may send ahead of its rate, but
-	// never more than its rate makes of an hour.
+	// Burst bounds the bytes that an idle flow may send ahead of its rate; an hour at
+	// its rate is another bound.
 	sluice_bytes burst;
 	// catch_up bounds how far a segment that left late counts as sent on time.
 	sluice_time catch_up;
-	// pull_in is how much earlier an increase of the rate must make a waiting segment
+	// pull_in is the least time by which an increase of the rate must advance a waiting segment
 	// for the segment to be filed again at once. A smaller value is more exact and
 	// costs a division and a move in the wheel each time.
 	sluice_time pull_in;
@@ -1542,14 +1542,14 @@ struct sluice_calibration_config {
 	// much early.
 	sluice_time host_resolution;
 
-	// min_samples is how many samples a generation needs to be trusted.
+	// min_samples is the number of samples a generation needs to be trusted.
 	int64_t min_samples;
-	// Window is how far back the drift is looked for. Past
+	// Window is the length of history in which the drift is looked for. Past
 	// sqrt(2 * bracket width / MaxWander) nothing is gained.
 	sluice_time window;
 	// max_bound is the largest bound of a mapping that is still trusted.
 	sluice_time max_bound;
-	// max_age is how far from the last sample an instant may be. A step or a
+	// max_age is the largest distance of an instant from the last sample. A step or a
 	// reset can go unseen that long.
 	sluice_time max_age;
 	// min_interval and max_interval limit what NextSample advises.
@@ -1557,7 +1557,7 @@ struct sluice_calibration_config {
 	sluice_time max_interval;
 };
 
-// sluice_calibration_verdict is what Add made of a sample.
+// sluice_calibration_verdict is Add's judgement of a sample.
 typedef uint8_t sluice_calibration_verdict;
 
 // sluice_calibration maps ticks to host times and back. Make one with New.
@@ -1627,7 +1627,7 @@ struct sluice_calibration_to_nic_result {
 	bool ok;
 };
 
-// sluice_calibration_reason says whether the mappings can be trusted, and if not, why.
+// sluice_calibration_reason reports whether the mappings can be trusted, and if not, why.
 typedef uint8_t sluice_calibration_reason;
 
 // sluice_calibration_status is the state of a calibration at one time.
@@ -1638,7 +1638,7 @@ struct sluice_calibration_status {
 	uint32_t generation;
 	int64_t samples; // of this generation
 	sluice_time bound; // of a mapping of that time; Never without samples
-	// drift_ppm is how much longer the counter's period is than nominal, by the
+	// drift_ppm is the excess of the counter's period over the nominal one, by the
 	// host's clock; the truth is within drift_bound_ppm of it.
 	double drift_ppm;
 	double drift_bound_ppm;
@@ -1831,7 +1831,7 @@ struct sluice_completions_table_finished_result {
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_config is what all queue pairs of a Core have in common.
+// sluice_core_config is the configuration that all queue pairs of a Core share.
 struct sluice_core_config {
 	int64_t batch; // the most segments between two calls of Due, at least 1
 	sluice_time catch_up; // the most lateness that is made up for
@@ -1961,15 +1961,15 @@ struct sluice_core_posted_result {
 	bool failed;
 };
 
-// sluice_core_refusal is why a provider took no more of a Batch.
+// sluice_core_refusal is the reason why a provider took no more of a Batch.
 struct sluice_core_refusal {
 	// Full says that its queue has no room, though the Core counted on it.
 	bool full;
-	// Status is what requests that it refused for another reason complete with.
+	// Status completes the requests that it refused for another reason.
 	sluice_ib_wc_status status;
 };
 
-// sluice_core_hold is what keeps a queue pair's next segment from the NIC.
+// sluice_core_hold is the reason that keeps a queue pair's next segment from the NIC.
 typedef uint8_t sluice_core_hold;
 
 // What sluice_core_qp_since returns.
@@ -1978,7 +1978,7 @@ struct sluice_core_qp_since_result {
 	sluice_time other;
 };
 
-// sluice_core_request is what a queue pair keeps of a request that is not wholly posted.
+// sluice_core_request is a queue pair's state of a request that is not wholly posted.
 struct sluice_core_request {
 	sluice_ib_wr_opcode opcode;
 	sluice_verbs_send_flags flags;
@@ -2004,7 +2004,7 @@ typedef uint8_t sluice_ib_qp_state;
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_size is what follows from a segment's size, by divisions that most segments,
+// sluice_core_size holds values derived from a segment's size, by divisions that most segments,
 // being of one size, are spared.
 struct sluice_core_size {
 	sluice_bytes bytes;
@@ -2060,7 +2060,7 @@ struct sluice_core_qp {
 	sluice_ib_mtu mtu;
 	struct sluice_uint8_slice inline_; // largest_inline for each slot
 	int64_t index;
-	// largest_inline is what a request may have inline.
+	// largest_inline is the most bytes that a request may have inline.
 	int64_t largest_inline;
 };
 
@@ -2086,7 +2086,7 @@ struct sluice_verbs_qp_cap {
 	int64_t max_inline_data;
 };
 
-// sluice_verbs_send_limits are what a queue pair takes in a send request, whatever its state.
+// sluice_verbs_send_limits are a queue pair's limits of a send request, in any state.
 struct sluice_verbs_send_limits {
 	sluice_ib_qp_type type;
 	// no_reads refuses READs and atomics: the queue pair was connected with max_rd_atomic 0.
@@ -2199,7 +2199,7 @@ struct sluice_limiter_turns {
 
 /* Package completions. */
 
-// sluice_completions_segment is what a Table knows of a segment that completed.
+// sluice_completions_segment is a Table's knowledge of a segment that completed.
 struct sluice_completions_segment {
 	sluice_bytes bytes;
 	sluice_time posted_at;
@@ -2211,14 +2211,14 @@ struct sluice_completions_segment {
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_batch is what one queue pair is to post in one call.
+// sluice_core_batch holds the requests of one queue pair to post in one call.
 struct sluice_core_batch {
 	struct sluice_core_qp *qp;
 	struct sluice_verbs_send_wr_slice wrs; // valid until the next call of Next
 	int64_t first;
 };
 
-// sluice_core_qp_config is what a queue pair keeps to from its making on.
+// sluice_core_qp_config is a queue pair's configuration, fixed when it is made.
 struct sluice_core_qp_config {
 	uint32_t number; // the provider's, for completions
 	int64_t index; // the driver's, which Batch.QP.Index returns
@@ -2235,14 +2235,14 @@ struct sluice_core_qp_config {
 
 /* Package verbs. */
 
-// sluice_verbs_telemetry is what the network reported about the packets of one request.
+// sluice_verbs_telemetry is the network's report about the packets of one request.
 struct sluice_verbs_telemetry {
 	sluice_time max_hop_delay; // valid with has_max_delay
 	sluice_time reverse_max_hop_delay; // of the acknowledgement's way back
 	bool has_max_delay;
 	bool ecn;
 	bool ein;
-	// Turnaround is how long the peer kept the request's last packet before its
+	// Turnaround is the time that the peer kept the request's last packet before its
 	// acknowledgement left: no part of the network's round trip. Valid with
 	// has_turnaround.
 	sluice_time turnaround;
@@ -2267,10 +2267,10 @@ struct sluice_core_sample {
 	// Given by the driver.
 	bool stamped; // completions carry the NIC's timestamp
 	bool watched; // Ack is wanted even without an engine
-	// Report is what the provider says of the segment's way, if Reported.
+	// Report is the provider's report of the segment's way, if Reported.
 	struct sluice_verbs_telemetry report;
 	bool reported;
-	// cnps is how many congestion notification packets have arrived so far, if
+	// cnps counts the congestion notification packets that have arrived, if
 	// counts_cnps.
 	uint64_t cnps;
 	bool counts_cnps;
@@ -2374,7 +2374,7 @@ struct sluice_engine *sluice_driver_engine(const struct sluice_driver *d);
 // sluice_driver_control returns the current Control.
 struct sluice_control sluice_driver_control(const struct sluice_driver *d);
 
-// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+// sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
 sluice_time sluice_driver_gap(const struct sluice_driver *d);
 
 // sluice_driver_sent takes note that n bytes leave now for the first time.
@@ -2388,8 +2388,9 @@ bool sluice_driver_fits(const struct sluice_driver *d, sluice_bytes out, sluice_
 // that fills its window is not limited by the application, however slow it is.
 void sluice_driver_shut(struct sluice_driver *d);
 
-// sluice_driver_complete fills in what of an acknowledgement every sender reckons alike,
-// a.app_limited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+// sluice_driver_complete fills in the fields of an acknowledgement that every sender computes alike,
+// a.app_limited and a.Scale, from a.Now and a.Bytes. out is the bytes outstanding after
+// it.
 void sluice_driver_complete(struct sluice_driver *d, struct sluice_ack *a, sluice_bytes out);
 
 // sluice_driver_cnps takes the number of congestion notification packets received so far, and
@@ -2535,7 +2536,7 @@ sluice_time sluice_limiter_due(const struct sluice_limiter *s, sluice_limiter_fl
 // left so far; that time may have passed. math.MinInt64 if nothing holds it.
 sluice_time sluice_limiter_next(const struct sluice_limiter *s, sluice_limiter_flow_id id);
 
-// sluice_limiter_len is how many flows have a segment enqueued.
+// sluice_limiter_len returns the number of flows that have a segment enqueued.
 int64_t sluice_limiter_len(const struct sluice_limiter *s);
 
 // sluice_limiter_enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are
@@ -2604,7 +2605,7 @@ struct sluice_calibration_config sluice_calibration_default_config(int64_t count
 // see Status.
 struct sluice_calibration_to_host_result sluice_calibration_to_host(const struct sluice_calibration *c, uint64_t ticks);
 
-// sluice_calibration_to_nic returns what the NIC's counter shows at that host time: it shows that
+// sluice_calibration_to_nic returns the NIC's counter at that host time: it shows that
 // value at some instant within bound of it.
 struct sluice_calibration_to_nic_result sluice_calibration_to_nic(const struct sluice_calibration *c, sluice_time host);
 
@@ -2631,13 +2632,13 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 // releases them. The others keep their order.
 void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
-// sluice_completions_queue_len is how many completions are waiting.
+// sluice_completions_queue_len returns the number of waiting completions.
 int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q);
 
-// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
-// that serialises at the given rate. That is the line rate or, where the NIC paces
-// its packets, the pacing rate, which section 5 treats as "a lower transmission
-// line rate". For a Read the bytes are those that came back.
+// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC that
+// serialises at the given rate. That is the line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 treats as "a lower transmission line rate".
+// For a Read the bytes of the response count.
 struct sluice_completions_sample sluice_completions_measure(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_rate rate);
 
 // sluice_completions_measure_serialized is Measure for a caller that knows how long the segment takes
@@ -2648,14 +2649,14 @@ struct sluice_completions_sample sluice_completions_measure_serialized(const str
 // segments for the least power of two that is no less than depth.
 struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t messages, int64_t depth, struct sluice_completions_request_slice ring, struct sluice_completions_posted_slice segments);
 
-// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1.
+// sluice_completions_table_slots is the number of values Add returns: slots are from 0 to Slots-1.
 int64_t sluice_completions_table_slots(const struct sluice_completions_table *t);
 
 // sluice_completions_table_add takes a request and returns its slot, which is the request's until Next
 // has returned it. It reports false if the table is full.
 struct sluice_completions_table_add_result sluice_completions_table_add(struct sluice_completions_table *t, struct sluice_completions_message m);
 
-// sluice_completions_table_room is how many messages Add would take.
+// sluice_completions_table_room returns the number of messages that Add would take.
 int64_t sluice_completions_table_room(const struct sluice_completions_table *t);
 
 // sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
@@ -2706,16 +2707,16 @@ void sluice_completions_table_release(struct sluice_completions_table *t, uint32
 // was reset. All places are free.
 void sluice_completions_table_reset(struct sluice_completions_table *t);
 
-// sluice_completions_table_unfinished is how many messages Next has yet to take.
+// sluice_completions_table_unfinished returns the number of messages that Next has yet to take.
 int64_t sluice_completions_table_unfinished(const struct sluice_completions_table *t);
 
-// sluice_completions_table_in_flight is how many segments are with the provider.
+// sluice_completions_table_in_flight returns the number of segments at the provider.
 int64_t sluice_completions_table_in_flight(const struct sluice_completions_table *t);
 
 // sluice_completions_table_outstanding is the payload bytes of the segments with the provider.
 sluice_bytes sluice_completions_table_outstanding(const struct sluice_completions_table *t);
 
-// sluice_completions_table_reads is how many reads and atomics are with the provider.
+// sluice_completions_table_reads returns the number of reads and atomics at the provider.
 int64_t sluice_completions_table_reads(const struct sluice_completions_table *t);
 
 // sluice_completions_table_finished counts the messages that Next took, and those of them that failed.
@@ -2730,20 +2731,20 @@ void sluice_completions_table_set_back(const struct sluice_completions_table *t,
 // for the queue pair of each of the scheduler's flows.
 void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows);
 
-// sluice_core_next_due is when Due has something to let go, or units.Never.
+// sluice_core_next_due returns when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c);
 
-// sluice_core_filed is how many queue pairs wait for the time of their next segment.
+// sluice_core_filed returns the number of queue pairs that wait for the time of their next segment.
 int64_t sluice_core_filed(const struct sluice_core *c);
 
-// sluice_core_in_flight is how many segments the provider has.
+// sluice_core_in_flight is the number of segments the provider has.
 int64_t sluice_core_in_flight(const struct sluice_core *c);
 
-// sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
+// sluice_core_gaps_end returns the end of the last gap that an engine's rate asks for after a segment.
 sluice_time sluice_core_gaps_end(const struct sluice_core *c);
 
 // sluice_core_due releases the segments that are due at now and returns their number, including
-// those that Offer released before: Config.Batch at most. Next returns them, and must
+// segments that Offer released before: Config.Batch at most. Next returns them, and must
 // have returned all before Due is called again. The scheduler counts each as if it
 // left on time, so that several gaps may lie between two calls; what it makes up for
 // is bounded by Config.catch_up.
@@ -2753,13 +2754,13 @@ int64_t sluice_core_due(const struct sluice_core *c, sluice_time now);
 // and the next claim. After the last one it returns false and drops the claims.
 struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i, struct sluice_core_batch *b);
 
-// sluice_core_posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why);
 
-// sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
+// sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum);
 
 // sluice_core_now returns the instant of a reading of the driver's clock, which may go on for
@@ -2795,7 +2796,7 @@ int64_t sluice_core_qp_index(const struct sluice_core_qp *q);
 // sluice_core_qp_state is the queue pair's state.
 sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q);
 
-// sluice_core_qp_control is what the engine allows; without one, the line rate.
+// sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
 struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q);
 
 // sluice_core_qp_engine is the engine, or nil.
@@ -2804,10 +2805,10 @@ struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q);
 // sluice_core_qp_outstanding is the payload bytes that the provider has.
 sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);
 
-// sluice_core_qp_in_flight is how many segments the provider has.
+// sluice_core_qp_in_flight is the number of segments the provider has.
 int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q);
 
-// sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
+// sluice_core_qp_finished returns the number of finished requests, and the number of them that failed.
 struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluice_core_qp *q);
 
 // sluice_core_qp_set_mtu sets the path's MTU.
@@ -2851,11 +2852,11 @@ int64_t sluice_core_qp_clear(struct sluice_core_qp *q, sluice_time now, struct s
 // sluice_core_qp_fail stops sending for good: the queue pair is in error.
 void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now);
 
-// sluice_core_qp_check returns what can be known without the provider to be wrong with a request
+// sluice_core_qp_check returns a request's faults that can be known without the provider
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
 
-// sluice_core_qp_room is how many requests Accept takes.
+// sluice_core_qp_room is the number of requests Accept takes.
 int64_t sluice_core_qp_room(const struct sluice_core_qp *q);
 
 // sluice_core_qp_filed reports whether its next segment waits for its time.

@@ -185,7 +185,7 @@ static struct sluice_control sluice_swift_on_loss(struct sluice_swift *e, sluice
 	return sluice_swift_least(fabric, sluice_cwnd_packets_control(&e->state.endpoint));
 }
 
-// sluice_swift_on_timeout does likewise.
+// sluice_swift_on_timeout cuts the fabric's window, as OnLoss does.
 static struct sluice_control sluice_swift_on_timeout(struct sluice_swift *e, sluice_time now)
 {
 	struct sluice_control fabric = sluice_cwnd_packets_on_timeout(&e->state.packets, now);

@@ -219,7 +219,7 @@ func (c *CQ) read(wc *verbs.WC, e *cqe, q *QP) {
 	}
 }
 
-// data is what came in a CQE: n bytes, or none.
+// data returns a CQE's data: n bytes, or none.
 func (c *CQ) data(e *cqe, n uint32) []byte {
 	switch e[connectx.CQEOpOwn] & connectx.FormatMask {
 	case connectx.Scatter32:

@@ -332,7 +332,7 @@ func owner[Q any](all []*Q, num uint32, of func(*Q) uint32) *Q {
 	return nil
 }
 
-// pendingShared is how many receives of a shared queue wait in a CQ for a queue pair.
+// pendingShared is the number of a shared queue's receives that wait in a CQ for a queue pair.
 func pendingShared(c *cqMemory, qpn uint32, shared bool) (n int) {
 	if !shared {
 		return 0

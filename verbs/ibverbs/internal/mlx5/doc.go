@@ -3,7 +3,7 @@
 // allocated and mlx5dv_init_obj shows. No call goes into C, and nothing is allocated. How
 // rings, records and registers are found is the caller's part, and so is all control.
 //
-// The WQEs are those that libmlx5 writes for the same requests, byte for byte.
+// The WQEs equal libmlx5's for the same requests, byte for byte.
 //
 // # Doorbells
 //

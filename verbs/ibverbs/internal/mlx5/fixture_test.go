@@ -36,13 +36,13 @@ func newCQ(t testing.TB, table *Table, num uint32, entries, size int) *cqMemory 
 	return m
 }
 
-// room is how many CQEs the device has room for, by the consumer index.
+// room returns the number of CQEs that the device has room for, by the consumer index.
 func (m *cqMemory) room() int {
 	consumed := be32(m.record[connectx.RecordConsumer])
 	return len(m.ring)/m.size - int((m.produced-consumed)&connectx.IndexMask)
 }
 
-// entry is what a test's CQE says.
+// entry holds the fields of a test's CQE.
 type entry struct {
 	kind, opcode uint8
 	qpn          uint32

@@ -40,7 +40,7 @@ type sendRing struct {
 	done atomic.Uint32 // and that have completed
 }
 
-// sendSlot is what is kept of a WQE until it completes.
+// sendSlot is the state of a WQE until it completes.
 type sendSlot struct {
 	id  uint64
 	end uint32 // requests in the ring with this one
@@ -190,7 +190,7 @@ func (s *sendRing) putList(at, size int, sgl []verbs.SGE) (int, error) {
 }
 
 func tooLong(pieces int) error {
-	return fmt.Errorf("%d pieces of memory: the ring has no room for so many in a request", pieces)
+	return fmt.Errorf("%d pieces of memory do not fit a request of this ring", pieces)
 }
 
 // putInline is putList for inline data. No bytes have no segment.
@@ -200,7 +200,7 @@ func (s *sendRing) putInline(at, size int, data []byte) (int, error) {
 	}
 	octowords := (4 + len(data) + connectx.Octoword - 1) / connectx.Octoword
 	if size+octowords > s.most*connectx.BlockBytes/connectx.Octoword || size+octowords > connectx.MaxOctowords {
-		return 0, fmt.Errorf("%d bytes inline: the ring has no room for so many in a request", len(data))
+		return 0, fmt.Errorf("%d bytes inline do not fit a request of this ring", len(data))
 	}
 	from := (at + size*connectx.Octoword) & (len(s.ring) - 1)
 	binary.BigEndian.PutUint32(s.ring[from:], uint32(len(data))|connectx.InlineBit)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Config is what all queue pairs of a Core have in common.
+// Config is the configuration that all queue pairs of a Core share.
 type Config struct {
 	Batch   int            // the most segments between two calls of Due, at least 1
 	CatchUp units.Time     // the most lateness that is made up for
@@ -86,20 +86,20 @@ func (c *Core) start(cfg Config, clock *completions.Clock, sched *ratelimiter.Sc
 	*c = Core{cfg: cfg, origin: cfg.Origin, clock: clock, sched: sched, claims: claims, scratch: scratch, flows: flows}
 }
 
-// NextDue is when Due has something to let go, or units.Never.
+// NextDue returns when Due has something to let go, or units.Never.
 func (c *Core) NextDue() units.Time { return c.sched.NextDue() }
 
-// Filed is how many queue pairs wait for the time of their next segment.
+// Filed returns the number of queue pairs that wait for the time of their next segment.
 func (c *Core) Filed() int { return c.sched.Len() }
 
-// InFlight is how many segments the provider has.
+// InFlight is the number of segments the provider has.
 func (c *Core) InFlight() int { return c.inFlight }
 
-// GapsEnd is when the last gap after a segment ends that an engine's rate asks for.
+// GapsEnd returns the end of the last gap that an engine's rate asks for after a segment.
 func (c *Core) GapsEnd() units.Time { return c.gapsEnd }
 
 // Due releases the segments that are due at now and returns their number, including
-// those that Offer released before: Config.Batch at most. Next returns them, and must
+// segments that Offer released before: Config.Batch at most. Next returns them, and must
 // have returned all before Due is called again. The scheduler counts each as if it
 // left on time, so that several gaps may lie between two calls; what it makes up for
 // is bounded by Config.CatchUp.
@@ -126,7 +126,7 @@ func (c *Core) Due(now units.Time) int {
 	return c.nClaims
 }
 
-// Batch is what one queue pair is to post in one call.
+// Batch holds the requests of one queue pair to post in one call.
 type Batch struct {
 	QP    *QP
 	WRs   []verbs.SendWR // valid until the next call of Next
@@ -155,18 +155,18 @@ func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	return 0, false
 }
 
-// Refusal is why a provider took no more of a Batch.
+// Refusal is the reason why a provider took no more of a Batch.
 type Refusal struct {
 	// Full says that its queue has no room, though the Core counted on it.
 	Full bool
-	// Status is what requests that it refused for another reason complete with.
+	// Status completes the requests that it refused for another reason.
 	Status ib.WCStatus
 }
 
-// Posted takes note of what became of a Batch: the provider took that many of its
-// requests, and their payload is returned. Where those are not all, why is the reason.
-// What was refused for want of room is posted again when something completes; else
-// the queue pair is failed, which is reported.
+// Posted handles a provider's answer to a Batch: the provider took taken requests, and
+// their payload is returned. If it refused some, why is the reason. Requests refused for
+// want of room are posted again when something completes; otherwise the queue pair fails,
+// which is reported.
 func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes units.Bytes, failed bool) {
 	q := b.QP
 	x := b.first

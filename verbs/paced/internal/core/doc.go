@@ -12,6 +12,6 @@
 //	q.Complete, c.Measure        the provider completed one
 //	q.Finish, c.File             requests that it finished; what it made room for
 //
-// Nothing in this loop allocates, but that Accept doubles the memory of a queue pair
-// that never held so many requests before.
+// Nothing in this loop allocates, except that Accept doubles the memory of a queue pair
+// when it holds more requests than ever before.
 package core

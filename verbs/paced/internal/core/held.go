@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Hold is what keeps a queue pair's next segment from the NIC.
+// Hold is the reason that keeps a queue pair's next segment from the NIC.
 type Hold uint8
 
 // Holds.
@@ -23,7 +23,7 @@ const (
 	HeldNone = HeldRate // nothing but perhaps the rate
 )
 
-// held takes note of what holds the queue pair from now on.
+// held notes the reason that holds the queue pair from now on.
 func (q *QP) held(now units.Time, why Hold) {
 	if q.hold != why {
 		q.settle(now)
@@ -31,7 +31,7 @@ func (q *QP) held(now units.Time, why Hold) {
 	}
 }
 
-// settle counts the time until now for what holds the queue pair.
+// settle counts the time until now for the reason that holds the queue pair.
 func (q *QP) settle(now units.Time) {
 	if now > q.heldFrom {
 		rate, other := q.since(now)
@@ -58,16 +58,16 @@ func (q *QP) since(now units.Time) (rate, other units.Time) {
 	return 0, now - from
 }
 
-// Times are times by what held a queue pair meanwhile.
+// Times are times by the reason that held a queue pair meanwhile.
 type Times = [Holds]units.LongTime
 
-// Held returns how long the queue pair was held until now, by what.
+// Held returns how long the queue pair was held until now, by reason.
 func (q *QP) Held(now units.Time) (sum Times) {
 	q.AddHeld(now, &sum)
 	return sum
 }
 
-// AddHeld adds how long the queue pair was held until now, by what.
+// AddHeld adds how long the queue pair was held until now, by reason.
 func (q *QP) AddHeld(now units.Time, sum *Times) {
 	q.count(now, sum)
 	for i := range sum {

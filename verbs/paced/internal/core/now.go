@@ -2,7 +2,7 @@ package core
 
 import "github.com/sluice-rdma/sluice/units"
 
-// longestRun is for how long instants are counted from one origin. Spans between any
+// longestRun is the time for which instants are counted from one origin. Spans between any
 // two of them, and some past and future, then fit units.Time.
 const longestRun units.Time = 1 << 60 // 13 days
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/ctest"
 )
 
-// BenchmarkC is what C's core adds to a segment, with TIMELY on each or spared: the
+// BenchmarkC measures what C's core adds to a segment, with TIMELY on each or spared: the
 // medians of testdata/overhead.c, in nanoseconds.
 func BenchmarkC(b *testing.B) {
 	const src = "../../../../libsluice/internal/ccore/src"

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QPConfig is what a queue pair keeps to from its making on.
+// QPConfig is a queue pair's configuration, fixed when it is made.
 type QPConfig struct {
 	Number  uint32 // the provider's, for completions
 	Index   int    // the driver's, which Batch.QP.Index returns
@@ -67,11 +67,11 @@ type QP struct {
 	mtu    ib.MTU
 	inline []byte // largestInline for each slot
 	index  int
-	// largestInline is what a request may have inline.
+	// largestInline is the most bytes that a request may have inline.
 	largestInline int
 }
 
-// request is what a queue pair keeps of a request that is not wholly posted.
+// request is a queue pair's state of a request that is not wholly posted.
 type request struct {
 	opcode     ib.WROpcode
 	flags      verbs.SendFlags
@@ -169,7 +169,7 @@ func (q *QP) Index() int { return q.index }
 // State is the queue pair's state.
 func (q *QP) State() ib.QPState { return q.state }
 
-// Control is what the engine allows; without one, the line rate.
+// Control returns the engine's Control; without an engine, the line rate.
 func (q *QP) Control() cc.Control { return q.driver.Control() }
 
 // Engine is the engine, or nil.
@@ -178,10 +178,10 @@ func (q *QP) Engine() cc.Engine { return q.driver.Engine() }
 // Outstanding is the payload bytes that the provider has.
 func (q *QP) Outstanding() units.Bytes { return q.table.Outstanding() }
 
-// InFlight is how many segments the provider has.
+// InFlight is the number of segments the provider has.
 func (q *QP) InFlight() int { return q.table.InFlight() }
 
-// Finished counts the requests that have finished, and those that did not succeed.
+// Finished returns the number of finished requests, and the number of them that failed.
 func (q *QP) Finished() (all, failed uint64) { return q.table.Finished() }
 
 // Finish moves the completion of the next request that has finished to a queue and

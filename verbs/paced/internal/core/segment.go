@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Check returns what can be known without the provider to be wrong with a request
+// Check returns a request's faults that can be known without the provider
 // (verbs.CheckSend).
 func (q *QP) Check(wr *verbs.SendWR) error {
 	// Most are SENDs and WRITEs, with nothing wrong that is elsewhere in memory.
@@ -18,7 +18,7 @@ func (q *QP) Check(wr *verbs.SendWR) error {
 	return verbs.CheckSend(&l, wr)
 }
 
-// Room is how many requests Accept takes.
+// Room is the number of requests Accept takes.
 func (q *QP) Room() int { return q.table.Room() }
 
 // Filed reports whether its next segment waits for its time.
@@ -162,7 +162,7 @@ func (q *QP) ready() (uint32, Hold) {
 	return n, HeldNone
 }
 
-// fits says what is against n more bytes being outstanding. One segment always may.
+// fits returns the reason against n more bytes being outstanding. One segment always may.
 func (q *QP) fits(n units.Bytes) Hold {
 	out := q.table.Outstanding()
 	fits, bounded := q.driver.Fits(out, n), out > 0 && out+n > q.limit

@@ -17,10 +17,10 @@ type Sample struct {
 	// Given by the driver.
 	Stamped bool // completions carry the NIC's timestamp
 	Watched bool // Ack is wanted even without an engine
-	// Report is what the provider says of the segment's way, if Reported.
+	// Report is the provider's report of the segment's way, if Reported.
 	Report   verbs.Telemetry
 	Reported bool
-	// CNPs is how many congestion notification packets have arrived so far, if
+	// CNPs counts the congestion notification packets that have arrived, if
 	// CountsCNPs.
 	CNPs       uint64
 	CountsCNPs bool
@@ -144,7 +144,7 @@ func (q *QP) sent(now units.Time, n units.Bytes) {
 	q.core.gapsEnd = max(q.core.gapsEnd, now+gap)
 }
 
-// size is what follows from a segment's size, by divisions that most segments,
+// size holds values derived from a segment's size, by divisions that most segments,
 // being of one size, are spared.
 type size struct {
 	bytes   units.Bytes

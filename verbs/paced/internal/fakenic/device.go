@@ -14,7 +14,7 @@ import (
 
 type accessFlags = ib.AccessFlags
 
-// StaticRates is what a device does about the static rates of paths.
+// StaticRates is a device's treatment of the static rates of paths.
 type StaticRates int
 
 // Devices heed them, or forget them, as the kernel's soft-RoCE does, or refuse them, as
@@ -56,18 +56,18 @@ type Device struct {
 	PostError func(q *QP, wr *verbs.SendWR) error
 	// Telemetry, if set, is what queue pairs report, which otherwise report nothing.
 	Telemetry func(wc *verbs.WC, t *verbs.Telemetry) bool
-	// Kinds is what they say that they can report.
+	// Kinds are the kinds of telemetry that they claim to report.
 	Kinds verbs.TelemetryKinds
 	// Plain hides what a queue pair may optionally do.
 	Plain bool
 	// Unlimited makes SetRateLimit fail.
 	Unlimited bool
-	// Paths is what becomes of a path's static rate.
+	// Paths is the treatment of a path's static rate.
 	Paths StaticRates
 	// Attrs changes what Attr returns.
 	Attrs func(*verbs.DeviceAttr)
 
-	// CQs is how many completion queues exist.
+	// CQs is the number of completion queues.
 	CQs int
 
 	name     string

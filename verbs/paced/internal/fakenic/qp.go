@@ -10,7 +10,7 @@ import (
 
 // QP is an RC queue pair.
 type QP struct {
-	// CNPCount is what CNPs returns.
+	// CNPCount is the result of CNPs.
 	CNPCount uint64
 
 	dev    *Device
@@ -60,7 +60,7 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return verbs.QPAttr{State: q.state, Cap: q.attr.Cap, AV: q.av}, nil
 }
 
-// Queued is how many requests have no polled completion.
+// Queued returns the number of requests whose completion was not polled.
 func (q *QP) Queued() int { return q.queued }
 
 // CNPs implements verbs.CNPQP.

@@ -10,7 +10,7 @@ import (
 
 // World is the devices that can reach each other, and their time.
 type World struct {
-	// PollCost is how long a Poll that finds nothing takes; set it for programs
+	// PollCost is the time of a Poll that finds nothing; set it for programs
 	// that poll, and leave it 0 where a driver decides when time passes.
 	PollCost units.Time
 
@@ -63,7 +63,7 @@ func (w *World) at(t units.Time, do func()) {
 	heap.Push(&w.events, event{max(t, w.now), w.seq, do})
 }
 
-// Next is when something happens next, or units.Never.
+// Next returns when something happens next, or units.Never.
 func (w *World) Next() units.Time {
 	if len(w.events) == 0 {
 		return units.Never

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// piecesAtOnce is how many pieces a system call moves.
+// piecesAtOnce is the number of pieces a system call moves.
 const piecesAtOnce = 64
 
 var _ verbs.VectorMemory = (*memory)(nil)

@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/sysfs"
 )
 
-// node is what testdata/client.c opens.
+// node is the device file that testdata/client.c opens.
 type node struct {
 	p      *Process
 	events *os.File // rdma_cm's

@@ -40,7 +40,7 @@ type Server struct {
 // the program.
 const connDescriptors = 8
 
-// mostConns is how many connections leave descriptors for what else the process does.
+// mostConns is the number of connections that leaves descriptors for the rest of the process.
 func mostConns() int {
 	var l unix.Rlimit
 	const others, least = 128, 8

@@ -34,7 +34,7 @@ func (w *Watch) Protect(addr, length uint64) error {
 	return w.ioctl(uffdioWriteProtect, "write protection", &[4]uint64{addr, length, uffdWriteProtectModeWP})
 }
 
-// Release lets stores into the range go on, those that wait among them.
+// Release lets stores into the range go on, also waiting ones.
 func (w *Watch) Release(addr, length uint64) error {
 	return w.ioctl(uffdioWriteProtect, "end of write protection", &[4]uint64{addr, length, 0})
 }

@@ -11,7 +11,7 @@ import (
 // neverArmed is an arm word that no first arm is: those have sequence number 0.
 const neverArmed = connectx.ArmSequence | connectx.IndexMask
 
-// arming is what a CQ knows of its arms.
+// arming is a CQ's knowledge of its arms.
 type arming struct {
 	word  uint32 // as last read
 	armed bool

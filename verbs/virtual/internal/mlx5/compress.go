@@ -15,14 +15,14 @@ import (
 // program, which reads the ring that mlx5dv_init_obj shows; Linux' mlx5e (en_rx.c) and DPDK's
 // mlx5 do so.
 const (
-	// MaxSession is how many CQEs a session has at most (mlx5dv_cqe_comp_caps.max_num).
+	// MaxSession is the number of CQEs a session has at most (mlx5dv_cqe_comp_caps.max_num).
 	MaxSession = batch
 
 	miniBytes = 8
 	minis     = connectx.CQEBytes / miniBytes // of an array
 )
 
-// Compression is what a responder's mini CQE has beside the byte count
+// Compression names the field of a responder's mini CQE beside the byte count
 // (mlx5dv_cqe_comp_res_format): a packet's hash or its checksum, which are 0 for RDMA. A
 // requester's has the WQE's counter and opcode.
 type Compression uint8
@@ -34,7 +34,7 @@ const (
 	CompressSum  Compression = 1 << 1
 )
 
-// packer is what a CQ with compression has beside the staged CQEs.
+// packer is the state of a CQ with compression beside the staged CQEs.
 type packer struct {
 	entries [batch]entry
 	arrays  [batch * connectx.CQEBytes]byte

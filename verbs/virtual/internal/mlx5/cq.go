@@ -19,7 +19,7 @@ type CQConfig struct {
 	// Compression has CQEs of 64 bytes compressed where they can be.
 	Compression Compression
 	Backend     verbs.CQ // with a channel, for Arm
-	// Ticks is what Config.Ticks is, for this queue's completions; nil for Config's.
+	// Ticks replaces Config.Ticks for this queue's completions; nil for Config's.
 	Ticks func(uint64) uint64
 	// Event is called when the queue is armed and has a completion that fires it; nil if
 	// the queue has no channel. Once for each arm.
@@ -51,7 +51,7 @@ type CQ struct {
 	arm        arming
 }
 
-// batch is how many completions are polled, and requests posted, at a time.
+// batch is the number of completions polled, or requests posted, at a time.
 const batch = 64
 
 // CreateCQ adds a completion queue. It writes the arm word of the doorbell record, so that

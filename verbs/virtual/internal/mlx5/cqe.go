@@ -15,7 +15,7 @@ const (
 	overIPv4    = 2 << 24
 )
 
-// entry is what a CQE says.
+// entry holds the fields of a CQE.
 type entry struct {
 	opcode    uint8 // of the CQE
 	solicited bool

@@ -136,7 +136,7 @@ func (v vectorMemory) WritePieces(pieces []verbs.MemoryPiece) error {
 	return nil
 }
 
-// reporter is what of a testing.TB the driver needs, and a rapid.T has.
+// reporter is the part of a testing.TB that the driver needs and a rapid.T has.
 type reporter interface {
 	Helper()
 	Error(args ...any)
@@ -375,8 +375,8 @@ func (q *queue) poll() (w wc, ok bool) {
 	return w, true
 }
 
-// unscatter copies n bytes of a CQE, if it has any, to where the list says that lies from
-// from to to in a ring of so many bytes.
+// unscatter copies n bytes of a CQE, if it has any, to the buffers in the list from from
+// to to, in a ring of size bytes.
 func (q *queue) unscatter(cqe []byte, n uint32, ring uint64, from, size, to int) {
 	var data []byte
 	switch cqe[q.size-1] & (connectx.Scatter32 | connectx.Scatter64) {
@@ -584,7 +584,7 @@ type wr struct {
 
 const signal = connectx.CEAlways
 
-// destination is where a datagram goes.
+// destination is a datagram's destination.
 type destination struct {
 	gid    netip.Addr
 	qpn    uint32
@@ -660,7 +660,7 @@ func (x *pair) post(ws ...wr) {
 	x.ring()
 }
 
-// room is how many blocks the program may fill.
+// room is the number of blocks the program may fill.
 func (x *pair) reset() {
 	x.cur, x.posted, x.sendTail, x.recvHead, x.recvTail = 0, 0, 0, 0, 0
 	x.p.mem.put32(x.record, 0)

@@ -60,7 +60,7 @@ type Engine struct {
 	recordPieces, ringPieces []verbs.MemoryPiece
 }
 
-// maxRecords is how many doorbell records are read with one call.
+// maxRecords is the number of doorbell records read with one call.
 const maxRecords = 256
 
 // NewEngine returns an Engine without objects.

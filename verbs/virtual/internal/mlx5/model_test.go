@@ -57,7 +57,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// choices are what happens. They are drawn before the run, which has a goroutine of its
+// choices steer the run. They are drawn before the run, which has a goroutine of its
 // own.
 type choices []byte
 

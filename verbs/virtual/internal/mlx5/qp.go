@@ -24,8 +24,9 @@ type QPConfig struct {
 	RecvCQ     *CQ
 	SRQ        *SRQ // nil for a receive ring of its own
 	SigAll     bool // every request gives a completion
-	// ScatterSent has what little comes back for a request of RC go into the CQE, if there
-	// is one, and ScatterRecv what little is received into a ring of the queue pair's own.
+	// ScatterSent puts little data that comes back for a request of RC into the CQE, if
+	// there is one, and ScatterRecv little data that is received into a ring of the queue
+	// pair's own.
 	ScatterSent, ScatterRecv bool
 
 	PD      verbs.PD // of Backend; its memory regions hold inline data that goes with pointers
@@ -57,7 +58,7 @@ type QP struct {
 	lastAH  verbs.AH // of lastAV
 }
 
-// maxHandles is how many address handles a queue pair keeps.
+// maxHandles is the number of address handles a queue pair keeps.
 const maxHandles = 1024
 
 // CreateQP adds a queue pair in RESET. The back end's has to be a verbs.SourcedRecv if it

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
-// fetchBytes is how much of a receive ring one call reads.
+// fetchBytes is the part of a receive ring that one call reads.
 const fetchBytes = 2048
 
 // recvRing is a ring of receive WQEs in the program's memory: of one queue pair, or

@@ -35,7 +35,8 @@ func (s *stage) release() {
 	}
 }
 
-// sge is where up to n bytes of the WQE at an index go, no more than a CQE takes.
+// sge returns the destination of up to n bytes of the WQE at an index, no more than a CQE
+// takes.
 func (s *stage) sge(index int, n uint64) verbs.SGE {
 	return verbs.SGE{Addr: s.mr.Addr() + uint64(index*stageBytes), Length: uint32(min(n, uint64(s.limit))), LKey: s.mr.LKey()}
 }

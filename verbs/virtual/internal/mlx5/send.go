@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
-// sendRing is what a queue pair knows of its ring of send WQEs.
+// sendRing is a queue pair's knowledge of its ring of send WQEs.
 type sendRing struct {
 	id    uint64 // the upper bits of the requests' WRID; the lower 16 are the WQE's counter
 	next  uint16 // counter of the next WQE, in blocks
@@ -20,7 +20,7 @@ type sendRing struct {
 	small stage
 }
 
-// sent is what is kept of a WQE until it completes.
+// sent is the state of a WQE until it completes.
 type sent struct {
 	opcode    uint8
 	refused   ib.WCStatus // why it can't be carried out, or WCSuccess
@@ -83,7 +83,7 @@ func (e *Engine) send() (any bool) {
 	return any
 }
 
-// readAhead is how many blocks are read before it is known that they are new.
+// readAhead is the number of blocks read before it is known that they are new.
 const readAhead = 8
 
 // straight returns how many of n blocks from the next on lie before the ring's end.

@@ -42,7 +42,8 @@ const characterDevice = "1:3"
 
 const rdmaCM = "/sys/devices/virtual/misc/rdma_cm"
 
-// Paths are those that lead to the tree: what lies below them is there, or nowhere.
+// Paths returns the paths that lead to the tree: what lies below them is there, or
+// nowhere.
 func Paths(devices []Device) []string {
 	paths := []string{
 		"/dev/infiniband",

@@ -2,12 +2,12 @@ package turns
 
 import "github.com/sluice-rdma/sluice/units"
 
-// wait is what something that may run waits for.
+// wait is the condition for which a program or a thread waits.
 type wait struct {
 	until units.Time  // runs at the latest then, or units.Never
 	ready func() bool // runs as soon as this holds; nil: for time alone
-	// later is by how much what it does next is later in what the thread sees that has the
-	// turn, unless by a call.
+	// later is the delay with which the waiter's next actions reach the memory of the
+	// thread that has the turn, unless by a call.
 	later units.Time
 }
 
@@ -19,7 +19,7 @@ func (w *wait) over(now units.Time) (over, ready bool) {
 	return w.until <= now, false
 }
 
-// next returns which of the waits ends first, by position among those that end at one
+// next returns which of the waits ends first, by position if several end at one
 // instant, after the simulation has advanced to that instant; and -1 if none can end. fire
 // is called at each instant, for timers to end waits, and returns when it has to be called
 // next. A wait of nil is none.

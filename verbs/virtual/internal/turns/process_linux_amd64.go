@@ -35,7 +35,7 @@ type process struct {
 	board   []byte
 	boardFD int
 	execing bool
-	turns   uint64 // of its threads, those that did more than wait again
+	turns   uint64 // of its threads, except turns that only waited again
 	ended   uint64 // children that have ended
 }
 

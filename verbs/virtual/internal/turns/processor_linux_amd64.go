@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schedulers counts those that run or have run in this process.
+// schedulers counts the schedulers that run or have run in this process.
 var schedulers atomic.Uint32
 
 // stayOnOneProcessor keeps the calling goroutine, and the programs that it starts, on one of the processors that it

@@ -91,7 +91,7 @@ func compile() error {
 	return nil
 }
 
-// ran is what programs did.
+// ran is the result of programs.
 type ran struct {
 	outputs []string // with what they wrote to standard error
 	ends    []units.Time

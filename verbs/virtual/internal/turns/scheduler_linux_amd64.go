@@ -21,7 +21,8 @@ type scheduler struct {
 	dir      *rundir.Dir
 	listener int // a socket's descriptor
 
-	// world is who may touch the simulation: the scheduler, but while a thread runs.
+	// world is held by the one who may touch the simulation: the scheduler, or a
+	// thread while it runs.
 	world sync.Mutex
 
 	programs  []*Program
@@ -32,7 +33,7 @@ type scheduler struct {
 	lastPID   uint32
 	ports     []uint16 // by host: the last one given
 	unclaimed map[int]int
-	timers    []*timer // those that are armed
+	timers    []*timer // armed ones
 	err       error    // what ended the run
 
 	in      []byte
@@ -43,7 +44,7 @@ type scheduler struct {
 	stepped int
 }
 
-// firstPID is what the first program sees as its number, and firstPort the first that a
+// firstPID is the first program's process number as it sees it, and firstPort the first port that a
 // host gives.
 const (
 	firstPID  = 1000
@@ -78,7 +79,7 @@ func newScheduler(c Config) (*scheduler, error) {
 	return s, nil
 }
 
-// maxSocketPath is what a UNIX socket's address has room for, less the closing zero; the
+// maxSocketPath is the longest address of a UNIX socket, less the closing zero; the
 // library's own names in the directory are up to longestName longer than it.
 const (
 	maxSocketPath = 107
@@ -115,7 +116,7 @@ func (s *scheduler) listen() error {
 	return os.NewSyscallError("listen", unix.Listen(s.listener, 128))
 }
 
-// cpuinfo is what programs read in /proc/cpuinfo, with the frequency TSCHz.
+// cpuinfo is the content of programs' /proc/cpuinfo, with the frequency TSCHz.
 const cpuinfo = `processor	: 0
 vendor_id	: GenuineIntel
 cpu family	: 6
@@ -217,7 +218,8 @@ func (s *scheduler) collect() {
 	}
 }
 
-// later is by how much later what a program does changes the memory of the thread whose turn it is.
+// later returns the delay with which a program's actions change the memory of the thread whose turn
+// it is.
 func (s *scheduler) later(p *Program) units.Time {
 	if s.running == nil || s.running.p.program.Host == p.Host {
 		return 0
@@ -225,9 +227,9 @@ func (s *scheduler) later(p *Program) units.Time {
 	return s.cfg.Lookahead
 }
 
-// clocksAhead is how far a thread that only reads clocks runs ahead of another one, of another host, that
-// does so, too. Neither sees what the other does without doing something else first, but
-// for memory: what a device writes they may see so late.
+// clocksAhead is the time by which a thread that only reads clocks runs ahead of another such thread on
+// another host. Neither sees the other's actions without acting itself, except in memory: they may see a
+// device's writes this late.
 const clocksAhead = 50 * units.Microsecond
 
 // ticking is the simulation, of which the run's end is noticed.
@@ -237,7 +239,7 @@ type ticking struct {
 	ctx context.Context
 }
 
-// stepsBetweenLooks is how often the simulation takes an event between two looks whether
+// stepsBetweenLooks is the number of events that the simulation takes between two checks whether
 // the run is to end.
 const stepsBetweenLooks = 10000
 

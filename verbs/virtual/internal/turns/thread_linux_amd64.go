@@ -35,7 +35,7 @@ type thread struct {
 	ended   uint64 // of the process's children, then
 	clocks  bool   // of waitClock: it has only read clocks for a while
 
-	// patience is how long the thread waits that is taken to loop because of its processor time; 0: another one.
+	// patience is the wait of a thread that is taken to loop because of its processor time; 0: another one.
 	patience units.Time
 
 	// deferred is a message that came from a time at which the simulation is not yet: the
@@ -82,7 +82,7 @@ func (t *thread) waitsByClocks() bool {
 	return t.clocks && t.signals == 0
 }
 
-// what says what a thread waits for.
+// what returns what a thread waits for.
 func (t *thread) what() string {
 	until := ""
 	if t.wait.until != units.Never {
@@ -365,7 +365,7 @@ const (
 	longestPatience = 10 * units.Millisecond
 )
 
-// blocksFor is how long, in real time, a thread may be in a system call that is not simulated.
+// blocksFor is the real time that a thread may spend in a system call that is not simulated.
 const blocksFor = 20 * time.Second
 
 // receive returns the next message of a thread that runs, the descriptors that came with it,

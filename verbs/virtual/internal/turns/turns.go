@@ -20,7 +20,7 @@ const TSCHz = 2_000_000_000
 // 00:00:00 UTC. All other clocks are 0 there.
 const Epoch = 1_767_225_600
 
-// Simulation is what advances while every thread waits: a des.Engine.
+// Simulation advances while every thread waits: a des.Engine.
 type Simulation interface {
 	Now() units.Time
 	// Next is the instant of the next event, units.Never if there is none.
@@ -50,7 +50,7 @@ type Host struct {
 	Addr netip.Addr // of its sockets
 }
 
-// Config says what a Scheduler schedules.
+// Config configures a Scheduler.
 type Config struct {
 	Simulation Simulation
 	Devices    Devices

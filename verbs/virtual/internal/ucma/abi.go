@@ -90,7 +90,7 @@ const (
 	pathBytes      = 8 + 72
 )
 
-// bodyBytes is how long the structs are that follow the header; those of CONNECT and
+// bodyBytes are the lengths of the structs that follow the header; those of CONNECT and
 // ACCEPT may lack their ends, which then are zeros.
 var bodyBytes = [numCommands]int{
 	cmdCreateID: 24, cmdDestroyID: 16, cmdBindIP: 40, cmdResolveIP: 64, cmdResolveRoute: 8, cmdQueryRoute: 16,
@@ -139,7 +139,7 @@ func (c *command) u16(off int) uint16 { return binary.NativeEndian.Uint16(c.body
 func (c *command) u32(off int) uint32 { return binary.NativeEndian.Uint32(c.body[off:]) }
 func (c *command) u64(off int) uint64 { return binary.NativeEndian.Uint64(c.body[off:]) }
 
-// id is where each command has its identifier.
+// id returns the place of a command's identifier.
 func (c *command) id() uint32 {
 	switch c.op {
 	case cmdDestroyID, cmdQueryRoute, cmdQuery, cmdInitQPAttr, cmdSetOption, cmdLeaveMcast, cmdMigrateID:
@@ -308,7 +308,7 @@ func (a *qpAttr) put() []byte {
 	return b
 }
 
-// route is what QUERY_ROUTE and QUERY know of an identifier.
+// route holds an identifier's route for QUERY_ROUTE and QUERY.
 type route struct {
 	guid                       uint64
 	port                       uint8 // 0 without a device

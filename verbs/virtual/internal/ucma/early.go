@@ -16,11 +16,11 @@ import (
 // so at once, and would be refused. So a request for a service that nobody listens for
 // waits for a listener, and is refused only then.
 
-// patience is how long. A sender waits for over 4 seconds (CMA_CM_RESPONSE_TIMEOUT) before it
+// patience is the time for which a request waits. A sender waits for over 4 seconds (CMA_CM_RESPONSE_TIMEOUT) before it
 // sends its request again.
 const patience = time.Second
 
-// maxEarly is how many requests may wait. Further ones are refused at once.
+// maxEarly is the largest number of waiting requests. Further ones are refused at once.
 const maxEarly = 64
 
 // early is a request that waits for a listener.

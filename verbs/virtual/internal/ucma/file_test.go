@@ -143,7 +143,7 @@ func (p *program) bind(id uint32, a string) {
 	p.do(cmdBindIP, 0, uint64(responseAt), in6(a), id)
 }
 
-// route is what QUERY_ROUTE says.
+// route returns the answer to QUERY_ROUTE.
 func (p *program) route(id uint32) []byte {
 	p.t.Helper()
 	return p.do(cmdQueryRoute, routeBytes, uint64(responseAt), id, uint32(0))
@@ -184,7 +184,8 @@ func (p *program) accept(uid uint64, id, qpn uint32, private string) {
 	p.do(cmdAccept, 0, uid, param(qpn, private), id, uint32(0), uint64(0))
 }
 
-// ready is what librdmacm does once its queue pair is in RTS: ACCEPT without parameters.
+// ready does what librdmacm does once its queue pair is in RTS: ACCEPT without
+// parameters.
 func (p *program) ready(id uint32) {
 	p.t.Helper()
 	p.do(cmdAccept, 0, uint64(0), make([]byte, connParamBytes), id, uint32(0), uint64(0))
@@ -239,7 +240,7 @@ func (p *program) destroy(id uint32) (reported uint32) {
 	return binary.NativeEndian.Uint32(p.do(cmdDestroyID, 4, uint64(responseAt), id, uint32(0)))
 }
 
-// qpAttr is what INIT_QP_ATTR says.
+// qpAttr returns the answer to INIT_QP_ATTR.
 func (p *program) qpAttr(id uint32, to ib.QPState) []byte {
 	p.t.Helper()
 	return p.do(cmdInitQPAttr, qpAttrBytes, uint64(responseAt), id, uint32(to))
@@ -247,7 +248,7 @@ func (p *program) qpAttr(id uint32, to ib.QPState) []byte {
 
 func u32At(b []byte, off int) uint32 { return binary.NativeEndian.Uint32(b[off:]) }
 
-// Two programs connect: the events and fields are those that librdmacm reads.
+// Two programs connect: events and fields are as librdmacm reads them.
 func TestConnect(t *testing.T) {
 	a, b := newHost(t, "127.0.20.1", guidA, cm.Config{}).program(t), newHost(t, "127.0.20.2", guidB, cm.Config{}).program(t)
 	listener, port := b.listen(0xb0, roce.PortSpaceTCP, "0.0.0.0:0", 5)

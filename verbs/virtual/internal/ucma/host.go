@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 )
 
-// Config is what a Host is made with.
+// Config configures a Host.
 type Config struct {
 	Devices []Device
 	// CM has the connection manager's times, by default Linux's; Rand, CAGUID and MTU are
@@ -33,7 +33,7 @@ type Config struct {
 	// Source is the address that packets to another one get, zero if it is not known: nil
 	// asks the kernel's routes.
 	Source func(remote netip.Addr) netip.Addr
-	// Reach says whether packets can go from one of a device's addresses to another
+	// Reach reports whether packets can go from one of a device's addresses to another
 	// address: nil asks the system's routes. Its error, if a syscall.Errno, is the
 	// program's.
 	Reach func(local, remote netip.Addr) error
@@ -43,7 +43,7 @@ type Config struct {
 type Device struct {
 	// Verbs is a verbs.MADDevice whose management datagrams nobody else handles.
 	Verbs verbs.Device
-	// NodeGUID is by which librdmacm finds the device among those of libibverbs.
+	// NodeGUID identifies the device to librdmacm among libibverbs' devices.
 	NodeGUID uint64
 }
 
@@ -410,7 +410,7 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	return syscall.EADDRNOTAVAIL
 }
 
-// elsewhere is why an address that no device has can't be bound to: another interface of
+// elsewhere returns the error of binding to an address that no device has: another interface of
 // the machine's has it, or none.
 func elsewhere(ip netip.Addr) syscall.Errno {
 	if ip.IsLoopback() {

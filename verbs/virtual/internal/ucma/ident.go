@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
-// state is what has become of an identifier.
+// state is an identifier's state.
 type state uint8
 
 const (
@@ -103,7 +103,7 @@ func (h *Host) destroy(i *ident) {
 	}
 }
 
-// route is what queries show.
+// route returns the route that queries show.
 func (i *ident) route() *route {
 	r := &route{src: i.src, dst: i.dst}
 	if d := i.dev; d != nil {
@@ -116,7 +116,7 @@ func (i *ident) route() *route {
 	return r
 }
 
-// pathMTU is what the way to the peer carries, or what the peer asks for.
+// pathMTU returns the MTU of the way to the peer, or the one for which the peer asks.
 func (i *ident) pathMTU() ib.MTU {
 	switch {
 	case i.mtu != 0:
@@ -251,7 +251,8 @@ const (
 	accessRemoteAtomic = 8
 )
 
-// attributes are what the program shall set on its queue pair to bring it to a state.
+// attributes returns the attributes that the program shall set on its queue pair to bring
+// it to a state.
 func (i *ident) attributes(to ib.QPState) (*qpAttr, syscall.Errno) {
 	a := &qpAttr{state: uint32(to)}
 	if i.dev == nil || to > ib.RTS {

@@ -37,7 +37,7 @@ var (
 	MethodMlx5FreeUAR   = MethodID{DriverNS | 8, DriverNS | 1}
 )
 
-// AttrKind is what an attribute carries.
+// AttrKind is the kind of an attribute's content.
 type AttrKind uint8
 
 // Kinds of attributes.
@@ -49,7 +49,7 @@ const (
 	AttrFD                         // a descriptor that the call returns
 )
 
-// AttrSpec is what a method says of an attribute.
+// AttrSpec is a method's specification of an attribute.
 type AttrSpec struct {
 	Kind     AttrKind
 	Size     int // bytes of a value, at most 8 of AttrIn; 0 for any number

@@ -67,7 +67,7 @@ const (
 	lastOp, lastExtension = OpenQP, ModifyCQEx
 )
 
-// form is how a command is framed: the bytes of its request and of its response
+// form is a command's framing: the bytes of its request and of its response
 // without the driver's, and whether drivers have a part at all.
 type form struct {
 	in, out int
@@ -186,7 +186,7 @@ func (m *Message) Driver(req any) syscall.Errno { return decode(m.driver, req) }
 // DriverIn is the length of the driver's part of the request.
 func (m *Message) DriverIn() int { return len(m.driver) }
 
-// Tail is what follows the request's fixed part, which is n bytes long.
+// Tail returns the bytes behind the request's fixed part, which is n bytes long.
 func (m *Message) Tail(n int) []byte { return m.core[min(n, len(m.core)):] }
 
 func decode(from []byte, to any) syscall.Errno {
@@ -214,11 +214,11 @@ func (m *Message) Response(core, driver any) []byte {
 	return append(fit(core, m.coreOut), fit(driver, m.driverOut)...)
 }
 
-// CoreOut is how many bytes the program left for the response without the driver's
+// CoreOut returns the number of bytes that the program left for the response without the driver's
 // part, DriverOut for the driver's part.
 func (m *Message) CoreOut() int { return m.coreOut }
 
-// DriverOut is how many bytes the program left for the driver's part of the response.
+// DriverOut returns the number of bytes that the program left for the driver's part of the response.
 func (m *Message) DriverOut() int { return m.driverOut }
 
 func fit(v any, room int) []byte {

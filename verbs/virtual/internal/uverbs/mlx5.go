@@ -180,7 +180,7 @@ const (
 	Mlx5MmapEntries     = 9 // shifted left by 16: of what the ioctl ABI allocates, by its index
 )
 
-// Mlx5ClockInfo is what the clock info page begins with. The sign is odd while the
+// Mlx5ClockInfo is the beginning of the clock info page. The sign is odd while the
 // page is written.
 type Mlx5ClockInfo struct {
 	Sign, _        uint32

@@ -181,7 +181,7 @@ type CreateQPReq struct {
 	CreateQPBody
 }
 
-// CreateQPBody is what CreateQPReq and CreateQPExReq have in common.
+// CreateQPBody is the common part of CreateQPReq and CreateQPExReq.
 type CreateQPBody struct {
 	UserHandle                                                  uint64
 	PDHandle, SendCQHandle, RecvCQHandle, SRQHandle             uint32
@@ -216,7 +216,7 @@ type CreateQPExResp struct {
 	CompMask, ResponseLength uint32
 }
 
-// QPDest is where a queue pair sends.
+// QPDest is a queue pair's destination.
 type QPDest struct {
 	DGID                              [16]byte
 	FlowLabel                         uint32

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sizeof is what a C compiler says of the headers' structures (rdma-core 44).
+// sizeof holds the sizes of the headers' structures by a C compiler (rdma-core 44).
 var sizeof = []struct {
 	v    any
 	size int

@@ -33,7 +33,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.page, "o", "", "page whose section to write; standard output without")
 	flag.StringVar(&o.first, "first", "", "file to append the first figures of new blind rows to")
-	flag.StringVar(&o.out, "out", "", "keep figures in a directory, or s3://BUCKET/PREFIX, and take only those that are not there")
+	flag.StringVar(&o.out, "out", "", "keep figures in a directory, or s3://BUCKET/PREFIX, and take only missing ones")
 	flag.StringVar(&o.endpoint, "endpoint", "", "URL of the object store, where -out is s3://BUCKET/PREFIX")
 	flag.IntVar(&o.chunk, "chunk", 20, "figures a task of an array, with -out")
 	flag.StringVar(&o.index, "index", "auto", "with -out, which tasks to run: auto, that of the environment, or all where there is none; K; or A-B")

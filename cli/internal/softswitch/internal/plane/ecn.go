@@ -30,8 +30,8 @@ func markCE(frame []byte) bool {
 // capable reports whether a traffic class is ECT(0) or ECT(1).
 func capable(tos uint8) bool { return tos&roce.ECNCE != 0 && tos&roce.ECNCE != roce.ECNCE }
 
-// ipHeader is what follows the Ethernet header and VLAN tags if that is an IP
-// packet, nil else.
+// ipHeader returns the IP header behind the Ethernet header and VLAN tags, nil if there
+// is none.
 func ipHeader(frame []byte) []byte {
 	if len(frame) < roce.EthernetBytes {
 		return nil

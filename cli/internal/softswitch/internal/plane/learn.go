@@ -15,14 +15,15 @@ func macOf(b []byte) mac {
 // group reports whether it stands for many stations (IEEE 802: the first byte's lowest bit).
 func (m mac) group() bool { return m>>40&1 != 0 }
 
-// reserved reports whether it is one of those that no bridge forwards: pause frames,
+// reserved reports whether no bridge forwards frames to this address: pause frames,
 // spanning tree, LLDP and the like (IEEE 802.1D, table 7-10).
 func (m mac) reserved() bool { return m&^0xf == 0x0180c2000000 }
 
 const (
 	tableBuckets = 1 << 10
 	bucketWays   = 4
-	// entryLife is how long what was learnt holds: IEEE 802.1D's recommended ageing time.
+	// entryLife is the time after which a learnt address expires: IEEE 802.1D's
+	// recommended ageing time.
 	entryLife = 300 * units.Second
 )
 

@@ -2,7 +2,7 @@ package plane
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Headroom is how many bytes lie in front of a frame that Next returns, for what a
+// Headroom is the number of bytes in front of a frame that Next returns, for what a
 // driver has to put there.
 const Headroom = 16
 
@@ -11,8 +11,8 @@ type Packet struct {
 	next *Packet
 	buf  []byte
 	n    int // of the frame, behind the headroom; with a program, until egress, what it takes in a queue
-	// state is what a program's ingress half has left for its egress half; nil
-	// without a program, and behind the egress half.
+	// state passes from a program's ingress half to its egress half; nil without a
+	// program, and behind the egress half.
 	state any
 
 	meta Meta

@@ -41,7 +41,7 @@ func frame(dst, src byte, n int) []byte {
 	return b
 }
 
-// take is what comes out of a port until a time.
+// take returns the frames that leave a port until a time.
 func take(s *Switch, now units.Time, port int) (frames [][]byte) {
 	s.Advance(now)
 	for p := s.Next(now, port); p != nil; p = s.Next(now, port) {

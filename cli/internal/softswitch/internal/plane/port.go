@@ -54,7 +54,7 @@ type Counters struct {
 	MaxDepth           Depth  // each the largest so far
 }
 
-// port is where packets leave.
+// port is an output: packets leave by it.
 type port struct {
 	cfg   PortConfig
 	queue fifo
@@ -88,7 +88,7 @@ func (o *port) enqueue(now units.Time, p *Packet) {
 	c.MaxDepth.Bytes = max(c.MaxDepth.Bytes, q.bytes)
 }
 
-// due is when the first packet of the queue, if there is one, may leave it.
+// due returns when the first packet of the queue, if there is one, may leave it.
 func (o *port) due() units.Time { return max(o.busy, o.queue.first.meta.EnqueueTime) }
 
 // dequeue takes the first packet off the queue at the time that it is due.

@@ -2,7 +2,7 @@ package plane
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Meta is what the switch knows of a packet besides its bytes.
+// Meta is the switch's knowledge of a packet besides its bytes.
 type Meta struct {
 	IngressPort, EgressPort    uint16
 	Length                     units.Bytes // of the frame that came
@@ -11,7 +11,7 @@ type Meta struct {
 	EnqueueDepth, DequeueDepth Depth // of the port's queue, this packet not counted
 }
 
-// Depth is how long a queue is.
+// Depth is a queue's length.
 type Depth struct {
 	Packets int
 	Bytes   units.Bytes
@@ -28,7 +28,7 @@ type Copy struct {
 // queues and one behind. Its methods are called one at a time; slices that it
 // returns hold until the next call.
 type Program interface {
-	// Ingress says what becomes of a frame, which it does not keep. None is a
+	// Ingress decides a frame's fate, and does not keep the frame. No copies are a
 	// drop.
 	Ingress(frame []byte, m *Meta) []Copy
 	// Egress finishes a copy that leaves its queue, and returns the frame, nil if

@@ -16,7 +16,7 @@ const (
 	MostFrame  = 1 << 16
 )
 
-// Config is what a Switch is made with. It is read once.
+// Config configures a Switch. It is read once.
 type Config struct {
 	Ports []PortConfig
 	// Frame is the longest frame in bytes, with what a program may add to it.
@@ -207,8 +207,7 @@ func (s *Switch) Next(now units.Time, port int) *Packet {
 // Free takes back a packet that Next returned.
 func (s *Switch) Free(p *Packet) { s.pool.put(p) }
 
-// Deadline is when there is something to do next, by Advance and Next, or
-// units.Never.
+// Deadline returns when Advance or Next has something to do next, or units.Never.
 func (s *Switch) Deadline() units.Time {
 	at := units.Never
 	for i := range s.ports {
@@ -223,7 +222,7 @@ func (s *Switch) Deadline() units.Time {
 	return at
 }
 
-// Counters returns what a port has counted.
+// Counters returns a port's counters.
 func (s *Switch) Counters(port int) Counters {
 	o := &s.ports[port]
 	c := o.counters

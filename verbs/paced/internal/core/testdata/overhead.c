@@ -1,7 +1,7 @@
 /*
- * What the core adds to a segment over a provider that completes each request as it is
+ * The cost that the core adds to a segment over a provider that completes each request as it is
  * posted, and costs next to nothing: BenchmarkOverhead of package paced in C, without
- * locks. Prints the median of so many hundreds of segments, in nanoseconds.
+ * locks. Prints the median over batches of some hundred segments, in nanoseconds.
  *
  *	overhead QUEUE_PAIRS bypass|steered
  */
