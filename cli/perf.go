@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -166,7 +167,11 @@ func (f *perfFlags) settle(flags *perf.Config, t perf.Test, cmd *cobra.Command) 
 		c.Size = 0
 	}
 	c.MiBytes = !f.Gbits
-	return c, c.Validate()
+	err := c.Validate()
+	if fault := new(field.Error); errors.As(err, &fault) {
+		err = fmt.Errorf("--%s %v: %s", fault.Key, fault.Value, fault.Want)
+	}
+	return c, err
 }
 
 // portFlag is -i: perftest's port, a bare number; or, since it has a unit or a
