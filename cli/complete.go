@@ -44,12 +44,7 @@ func addCompletion(root *cobra.Command) {
 		"sluice replay cc":  commas(hostEngines),
 		"sluice replay set": completeSettings,
 		"program":           completePrograms,
-		"connection":        fixed("RC", "UC", "UD"),
-		"atomic-type":       fixed("FETCH_AND_ADD", "CMP_AND_SWAP"),
-		"mtu":               fixed("256", "512", "1024", "2048", "4096"),
-		"rate-units":        fixed("g", "M"),
 		"target":            fixed(p4.Targets()...),
-		"timestamps":        fixed("device", "wire"),
 		"source":            fixed("nic", "ptp", "wire", "host", "any"),
 	}
 	var walk func(*cobra.Command)

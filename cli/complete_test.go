@@ -92,6 +92,13 @@ func TestCompletion(t *testing.T) {
 		// Others.
 		{"perf atomic_", "atomic_bw atomic_lat", space},
 		{"perf atomic_bw ", "", space},
+		// Words that flags take.
+		{"perf write_bw --mtu 5", "512", space},
+		{"perf write_bw --connection ", "RC UC UD", space},
+		{"perf write_bw --rate-units ", "g M", space},
+		{"perf atomic_bw -A C", "CMP_AND_SWAP", space},
+		{"rping --mtu 2", "256 2048", space},
+		{"rping --timestamps ", "device wire", space},
 		{"reproduce timely-table1-p", "timely-table1-pfc", space},
 		{"report web", "web.json webs/", space},
 		{"p4 check m", "mine.p4", space},

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
@@ -60,7 +62,15 @@ func flagFault(c *cobra.Command, err error) error {
 		return fmt.Errorf("--%s needs a value", lacking.GetFlag().Name)
 	case errors.As(err, &value):
 		f := value.GetFlag()
-		return fmt.Errorf("--%s %s: %s", f.Name, value.GetValue(), expected(f.Value.Type(), value.GetValue(), value))
+		var fault *field.Error
+		if errors.As(value, &fault) {
+			return fmt.Errorf("%s %s: %s", fault.Key, value.GetValue(), fault.Want) // of -i, Key may be --interval
+		}
+		says := expected(f.Value.Type(), value.GetValue(), value)
+		if strings.Contains(says, strconv.Quote(value.GetValue())) {
+			return fmt.Errorf("--%s: %s", f.Name, says)
+		}
+		return fmt.Errorf("--%s %s: %s", f.Name, value.GetValue(), says)
 	}
 	return err
 }

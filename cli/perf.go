@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -34,52 +36,35 @@ import (
 
 // perfFlags is what sluice perf is told, as far as perf.Config does not have it.
 type perfFlags struct {
-	ends    endFlags
-	pacing  pacingFlags
-	tcp     int
-	size    string
-	dur     string
-	every   string
-	margin  string
-	conn    string
-	mtu     int
-	outs    int
-	atomic  string
-	gbits   bool
-	timeout time.Duration
-	json    bool
-	quiet   bool
-	cm      bool
-	record  string
+	ends   endFlags
+	pacing pacingFlags
+
+	CM      bool   `flag:"rdma-cm,R" help:"connect by rdma_cm, and exchange data over it in place of TCP"`
+	Port    int    `flag:"port,p" default:"18515" range:"[1,65535]" help:"port of the server, of TCP or rdma_cm"`
+	Gbits   bool   `flag:"report-gbits" help:"tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always"`
+	Ignored bool   `flag:"CPU-freq,F" help:"no effect: perftest's flag, which turns off a warning that Sluice does not print"`
+	Record  string `flag:"record" help:"write inputs and answers of paced queue pairs' engines to <FILE>, for sluice replay"`
+	JSON    bool   `flag:"json" help:"print the result as JSON"`
+	Quiet   bool   `flag:"quiet" help:"print the rows alone"`
 }
 
 // endFlags say which devices are the ends.
-type endFlags struct{ dev, peer, stamps string }
-
-func (f *endFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.dev, "ib-dev", "d", "", "`DEVICE` to use, as sluice devices lists them (default sim:lab/h0)")
-	cmd.Flags().StringVar(&f.peer, "peer", "", "the other end's `DEVICE`: both ends run in this process (default, of sim: devices only, the network's h1 or h0)")
-	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/host-ebpf.md)")
+type endFlags struct {
+	Dev    string `flag:"ib-dev,d" zero:"sim:lab/h0" help:"<DEVICE> to use, as sluice devices lists them"`
+	Peer   string `flag:"peer" zero:"the network's h1 or h0, of sim: devices only" help:"the other end's <DEVICE>: both ends run in this process"`
+	Stamps string `flag:"timestamps" default:"device" one:"device wire" help:"<SOURCE> of completion timestamps in a paced run, where wire is eBPF on the interface of soft: and soft-RoCE (docs/host-ebpf.md)"`
 }
 
 // pacingFlags say what paces requests.
 type pacingFlags struct {
-	engine        string
-	settings      []string
-	rate, unit    string
-	segment, base string
-	bypass        bool
+	perf.Pacing
+	Fixed string `flag:"rate-limit" help:"pace each queue pair at a fixed <RATE>: 10Gbps, or a number in the unit of --rate-units"`
+	Unit  string `flag:"rate-units" default:"g" one:"g M" help:"unit of a bare --rate-limit, Gbit/s or MiB/s"`
 }
 
 func (f *pacingFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.engine, "cc", "", "let a rate `ENGINE` pace the requests: "+strings.Join(hostEngines(), ", "))
-	flags.StringArrayVar(&f.settings, "cc-set", nil, "a setting of the engine, `KEY=VALUE`; may be repeated")
-	flags.StringVar(&f.rate, "rate-limit", "", "pace each queue pair at a fixed `RATE`: 10Gbps, or a number in the unit of --rate-units")
-	flags.StringVar(&f.unit, "rate-units", "g", "unit of a bare --rate-limit: g for Gbit/s, M for MiB/s")
-	flags.StringVar(&f.segment, "segment", "", "cut paced Writes and Reads into segments of `SIZE` (default 16KiB)")
-	flags.BoolVar(&f.bypass, "bypass", false, "spare the engine round trips that show no queue, at line rate (timely)")
-	flags.StringVar(&f.base, "base-rtt", "", "round trip `TIME` of the idle network, for the engine (default 20us)")
+	addFlags(cmd, f)
+	cmd.Flags().Lookup("cc").Usage += ": " + strings.Join(hostEngines(), ", ")
 }
 
 // hostEngines are those that can pace on a device.
@@ -95,37 +80,22 @@ func hostEngines() []string {
 
 // pacing is what the flags say.
 func (f *pacingFlags) pacing() (perf.Pacing, error) {
-	p := perf.Pacing{Engine: f.engine, Settings: f.settings, Bypass: f.bypass}
-	var errs []error
-	if f.rate != "" {
-		if number, err := strconv.ParseFloat(f.rate, 64); err == nil {
-			unit, ok := map[string]float64{"g": 1e9, "M": 8 << 20}[f.unit]
-			if !ok {
-				errs = append(errs, fmt.Errorf("--rate-units %s: take g or M", f.unit))
-			}
-			if number *= unit; !(number < 1<<63) { // NaN, too
-				errs = append(errs, fmt.Errorf("--rate-limit %s: a rate is at most %v", f.rate, units.Rate(math.MaxInt64)))
-			} else {
-				p.Rate = units.Rate(max(number, 0))
-			}
-		} else if err := p.Rate.UnmarshalText([]byte(f.rate)); err != nil {
-			errs = append(errs, fmt.Errorf("--rate-limit: %w", err))
-		}
-		if p.Rate <= 0 && len(errs) == 0 {
-			errs = append(errs, fmt.Errorf("--rate-limit %s: it must be positive", f.rate))
-		}
+	p := f.Pacing
+	if f.Fixed == "" {
+		return p, nil
 	}
-	if f.segment != "" {
-		if err := p.Segment.UnmarshalText([]byte(f.segment)); err != nil {
-			errs = append(errs, fmt.Errorf("--segment: %w", err))
+	if number, err := strconv.ParseFloat(f.Fixed, 64); err == nil {
+		if number *= map[string]float64{"g": 1e9, "M": 8 << 20}[f.Unit]; !(number < 1<<63) { // NaN, too
+			return p, fmt.Errorf("--rate-limit %s: a rate is at most %v", f.Fixed, units.Rate(math.MaxInt64))
 		}
+		p.Rate = units.Rate(max(number, 0))
+	} else if err := p.Rate.UnmarshalText([]byte(f.Fixed)); err != nil {
+		return p, fmt.Errorf("--rate-limit: %w", err)
 	}
-	if f.base != "" {
-		if err := p.BaseRTT.UnmarshalText([]byte(f.base)); err != nil {
-			errs = append(errs, fmt.Errorf("--base-rtt: %w", err))
-		}
+	if p.Rate <= 0 {
+		return p, fmt.Errorf("--rate-limit %s: it must be positive", f.Fixed)
 	}
-	return p, errors.Join(errs...)
+	return p, nil
 }
 
 func newPerf(args []string) *cobra.Command {
@@ -165,181 +135,65 @@ iperf3 has it.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if err := f.settle(&c, t, cmd); err != nil {
+			cfg, err := f.settle(&c, t, cmd)
+			if err != nil {
 				return usageError{err}
 			}
 			host := ""
 			if len(operands) > 1 {
 				host = operands[1]
 			}
-			r := perfRun{perfFlags: f, cfg: c, host: host, args: args, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
+			r := perfRun{perfFlags: f, cfg: cfg, host: host, args: args, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
 			return r.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	f.ends.add(cmd)
-	c.Port = 1
-	flags.VarP(&portFlag{&c.Port, &f.every}, "ib-port", "i", "`PORT` of the device; with a unit, as in -i 1s, it is --interval")
-	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the one by which the other end is reached)")
-	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
-	flags.StringVarP(&f.size, "size", "s", "", "`BYTES` of a message (default 65536, of latency tests 2, of atomics 8)")
-	flags.BoolVarP(&c.All, "all", "a", false, "run all sizes from 2 to 2^23")
-	flags.IntVarP(&c.Iterations, "iters", "n", 0, "messages of each queue pair (default 1000, of write_bw 5000)")
-	flags.StringVarP(&f.dur, "duration", "D", "", "run for a `TIME` in place of -n: 5s, 10ms, or a number of seconds")
-	flags.StringVarP(&f.margin, "margin", "f", "", "`TIME` at beginning and end of -D that does not count (default a quarter)")
-	flags.StringVar(&f.every, "interval", "", "print a row every `TIME`, as iperf3 -i does: 500ms, or a number of seconds")
-	flags.IntVarP(&c.QPs, "qp", "q", 1, "queue pairs")
-	flags.IntVarP(&c.TxDepth, "tx-depth", "t", 0, "requests outstanding on a queue pair (default 128, of latency tests 1)")
-	flags.IntVarP(&c.RxDepth, "rx-depth", "r", 512, "receives posted, of tests with sends")
-	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU, 256 to 4096 (default what the route to the other end carries)")
-	flags.IntVarP(&c.CQMod, "cq-mod", "Q", 0, "requests for each completion (default 100, above 8 KiB 1)")
-	flags.IntVarP(&c.PostList, "post-list", "l", 1, "requests posted by one call")
-	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages of up to this number of bytes inline")
-	flags.IntVarP(&f.outs, "outs", "o", 0, "reads and atomics outstanding (default what the device can)")
-	flags.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
-	flags.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC or UD")
-	flags.BoolVarP(&c.Bidirectional, "bidirectional", "b", false, "both ends send at once")
-	flags.BoolVarP(&c.Events, "events", "e", false, "wait for completion events in place of polling")
-	flags.BoolVarP(&c.NoPeak, "noPeak", "N", false, "leave out the peak")
-	flags.Uint8VarP(&c.SL, "sl", "S", 0, "service level")
-	flags.Uint8Var(&c.TClass, "tclass", 0, "traffic class: DSCP and ECN")
-	flags.Uint8VarP(&c.QPTimeout, "qp-timeout", "u", 14, "acknowledgement timeout, 4.096us * 2^n")
+	addFlags(cmd, &f.ends)
+	addFlags(cmd, &c)
+	port := flags.Lookup("ib-port")
+	port.Value = &portFlag{port.Value, func(every string) error { return flags.Set("interval", every) }}
+	port.Usage += "; with a unit, as in -i 1s, it is --interval"
 	f.pacing.add(cmd)
-	flags.BoolVarP(&f.cm, "rdma-cm", "R", false, "connect by rdma_cm, and exchange data over it in place of TCP")
-	flags.IntVarP(&f.tcp, "port", "p", exchange.DefaultPort, "port of the server, of TCP or rdma_cm")
-	flags.DurationVar(&f.timeout, "timeout", time.Hour, "time to wait for the other end to finish its test")
-	flags.BoolVar(&f.gbits, "report-gbits", false, "tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always")
-	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag, which turns off a warning that Sluice does not print")
-	flags.StringVar(&f.record, "record", "", "write inputs and answers of paced queue pairs' engines to `FILE`, for sluice replay")
-	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
-	flags.BoolVar(&f.quiet, "quiet", false, "print the rows alone")
+	addFlags(cmd, &f)
 	return cmd
 }
 
-// settle fills in what the test decides and what flags have as text.
-func (f *perfFlags) settle(c *perf.Config, t perf.Test, cmd *cobra.Command) error {
-	d := perf.DefaultConfig(t)
-	c.Test, c.Size = t, d.Size
-	changed := cmd.Flags().Changed
-	if !changed("iters") {
-		c.Iterations = d.Iterations
+// settle returns the test's own defaults with what the flags changed.
+func (f *perfFlags) settle(flags *perf.Config, t perf.Test, cmd *cobra.Command) (perf.Config, error) {
+	c := perf.DefaultConfig(t)
+	copyGiven(cmd, &c, flags)
+	if c.Service == ib.UD && !t.Latency && !cmd.Flags().Changed("size") {
+		c.Size = 0
 	}
-	if !changed("tx-depth") {
-		c.TxDepth = d.TxDepth
+	c.MiBytes = !f.Gbits
+	err := c.Validate()
+	if fault := new(field.Error); errors.As(err, &fault) {
+		err = fmt.Errorf("--%s %v: %s", fault.Key, fault.Value, fault.Want)
 	}
-	if f.size != "" {
-		n, err := parseSize(f.size)
-		if err != nil {
-			return fmt.Errorf("--size: %w", err)
-		}
-		c.Size = n
-	}
-	for _, x := range []struct {
-		flag, text string
-		to         *time.Duration
-	}{{"--duration", f.dur, &c.Duration}, {"--margin", f.margin, &c.Margin}, {"--interval", f.every, &c.Interval}} {
-		if x.text == "" {
-			continue
-		}
-		v, err := parseSpan(x.text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.flag, err)
-		}
-		*x.to = v
-	}
-	switch strings.ToUpper(f.conn) {
-	case "RC":
-		c.Service = ib.RC
-	case "UC":
-		c.Service = ib.UC
-	case "UD":
-		c.Service = ib.UD
-		if f.size == "" && !t.Latency {
-			c.Size = 0
-		}
-	default:
-		return fmt.Errorf("--connection %s: take RC, UC or UD", f.conn)
-	}
-	switch f.atomic {
-	case "FETCH_AND_ADD":
-	case "CMP_AND_SWAP":
-		c.CompareSwap = true
-	default:
-		return fmt.Errorf("--atomic-type %s: take FETCH_AND_ADD or CMP_AND_SWAP", f.atomic)
-	}
-	if changed("outs") && f.outs < 1 {
-		return fmt.Errorf("--outs %d: give 1 to 255", f.outs)
-	}
-	if changed("mtu") && f.mtu == 0 {
-		return fmt.Errorf("--mtu 0: take 256, 512, 1024, 2048 or 4096")
-	}
-	if f.tcp < 1 || f.tcp > 65535 {
-		return fmt.Errorf("--port %d: give 1 to 65535", f.tcp)
-	}
-	c.OutReads, c.MTU, c.Patience, c.MiBytes = f.outs, ib.MTU(f.mtu), f.timeout, !f.gbits
-	return c.Validate()
+	return c, err
 }
 
 // portFlag is -i: perftest's port, a bare number; or, since it has a unit or a
 // fraction, which no port has, iperf3's interval.
 type portFlag struct {
-	port  *int
-	every *string
-}
-
-// String implements pflag.Value.
-func (p *portFlag) String() string {
-	if p.port == nil {
-		return ""
-	}
-	return strconv.Itoa(*p.port)
+	pflag.Value
+	every func(string) error
 }
 
 // Set implements pflag.Value.
 func (p *portFlag) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err == nil {
-		*p.port = n
-		return nil
+	if _, err := strconv.Atoi(s); err == nil {
+		return p.Value.Set(s)
 	}
 	if _, err := units.ParseTime(s); err != nil {
 		return fmt.Errorf("%q: give a port, such as 1, or an interval with its unit, such as 1s", s)
 	}
-	*p.every = s
-	return nil
+	return p.every(s)
 }
 
 // Type implements pflag.Value.
 func (p *portFlag) Type() string { return "port" }
-
-// parseSize reads bytes: a number, as perftest has it, or with a unit.
-func parseSize(s string) (int, error) {
-	if n, err := strconv.Atoi(s); err == nil {
-		return n, nil
-	}
-	n, err := units.ParseBytes(s)
-	return int(n), err
-}
-
-// parseSpan reads a time: seconds, as perftest has it, or with a unit.
-func parseSpan(s string) (time.Duration, error) {
-	if n, err := strconv.Atoi(s); err == nil {
-		if n < 1 || n > 1e6 {
-			return 0, fmt.Errorf("%d seconds: give 1 to 1000000", n)
-		}
-		return time.Duration(n) * time.Second, nil
-	}
-	t, err := units.ParseTime(s)
-	switch {
-	case err != nil:
-	case t <= 0 || t == units.Never:
-		err = fmt.Errorf("%q: it must be positive", s)
-	case t < units.Nanosecond:
-		err = fmt.Errorf("%q is less than a nanosecond", s)
-	}
-	return t.Duration(), err
-}
 
 // perfRun is one run of sluice perf.
 type perfRun struct {
@@ -358,14 +212,14 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 	if err != nil {
 		return usageError{err}
 	}
-	if r.record != "" {
+	if r.Record != "" {
 		if pacing.Engine == "" && pacing.Rate == 0 {
 			return usageError{errors.New("--record needs something that paces: give --cc or --rate-limit")}
 		}
 		var stop func()
 		ctx, stop = interruptible(ctx) // before there is a file
 		defer stop()
-		f, err := outfile.Create(r.record)
+		f, err := outfile.Create(r.Record)
 		if err != nil {
 			return usageError{err}
 		}
@@ -377,14 +231,14 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 	if err != nil {
 		return usageError{err}
 	}
-	if !r.quiet {
+	if !r.Quiet {
 		r.progress = newProgress(os.Stderr)
 		r.cfg.Progress = r.progress.Show
 	}
-	if !r.json {
+	if !r.JSON {
 		r.cfg.Started = func(res *perf.Result) {
 			res.Pacing = pacing.String()
-			if !r.quiet {
+			if !r.Quiet {
 				_ = perf.Head(r.out, r.cfg.Test, res)
 			}
 		}
@@ -396,10 +250,10 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		return err
 	}
 	switch {
-	case r.json:
+	case r.JSON:
 		result.Pacing = pacing.String()
 		err = r.writeJSON(start, result)
-	case !r.quiet:
+	case !r.Quiet:
 		err = errors.Join(perf.Foot(r.out), perf.Summary(r.out, result))
 	}
 	return errors.Join(err, ends.close())
@@ -415,7 +269,7 @@ func (r *perfRun) print() {
 	)
 	before := nothing
 	head := func(kind int, write func() error) {
-		if before != kind && !r.quiet {
+		if before != kind && !r.Quiet {
 			_ = write()
 		}
 		before = kind
@@ -462,20 +316,20 @@ func untilInterrupted(ctx context.Context, test func() (*perf.Result, error)) (*
 // test runs the end or ends that this process has.
 func (r *perfRun) test(ctx context.Context, e *ends) (*perf.Result, error) {
 	if e.peer != nil {
-		if r.cm {
+		if r.CM {
 			return nil, usageError{errors.New("-R needs its other end in another process: leave --peer out, or name a real device with -d")}
 		}
 		return perf.Pair(e.dev, e.peer, r.cfg)
 	}
-	if r.cm {
+	if r.CM {
 		return r.testCM(ctx, e)
 	}
 	var conn *exchange.Conn
 	var err error
 	if r.host != "" {
-		conn, err = exchange.Dial(ctx, net.JoinHostPort(r.host, strconv.Itoa(r.tcp)), 0)
+		conn, err = exchange.Dial(ctx, net.JoinHostPort(r.host, strconv.Itoa(r.Port)), 0)
 	} else {
-		conn, err = accept(ctx, r.tcp, r.notes)
+		conn, err = accept(ctx, r.Port, r.notes)
 	}
 	if err != nil {
 		return nil, err
@@ -489,7 +343,7 @@ func (r *perfRun) testCM(ctx context.Context, e *ends) (*perf.Result, error) {
 		return nil, usageError{fmt.Errorf("-R: the device %s can't carry rdma_cm's messages: leave -R out", e.dev.Name())}
 	}
 	if r.host != "" {
-		addr, err := resolvePing(ctx, r.host, r.tcp, r.cfg.IPv6)
+		addr, err := resolvePing(ctx, r.host, r.Port, r.cfg.IPv6)
 		if err != nil {
 			return nil, err
 		}
@@ -499,11 +353,11 @@ func (r *perfRun) testCM(ctx context.Context, e *ends) (*perf.Result, error) {
 	if r.cfg.IPv6 {
 		any = netip.IPv6Unspecified()
 	}
-	l, err := rdmacm.Listen(e.dev, netip.AddrPortFrom(any, uint16(r.tcp)))
+	l, err := rdmacm.Listen(e.dev, netip.AddrPortFrom(any, uint16(r.Port)))
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(r.notes, "waiting for a client on port %d of %s\n", r.tcp, e.dev.Name())
+	fmt.Fprintf(r.notes, "waiting for a client on port %d of %s\n", r.Port, e.dev.Name())
 	result, err := perf.AcceptCM(ctx, l, e.dev, r.cfg)
 	return result, errors.Join(err, l.Close())
 }
@@ -537,7 +391,7 @@ type ends struct {
 
 // open opens the devices that the flags name.
 func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
-	name, peer := f.dev, f.peer
+	name, peer := f.Dev, f.Peer
 	if name == "" {
 		name = "sim:lab/h0"
 		// The network that nobody chose collects the telemetry that the engine requires.
@@ -573,9 +427,6 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 }
 
 func (f *endFlags) openPaced(name string, pacing perf.Pacing) (verbs.Device, error) {
-	if f.stamps != "device" && f.stamps != "wire" {
-		return nil, fmt.Errorf("--timestamps %s: take device or wire", f.stamps)
-	}
 	name, tags, tagged, err := wiretag.ParseName(name)
 	if err != nil {
 		return nil, err
@@ -584,7 +435,7 @@ func (f *endFlags) openPaced(name string, pacing perf.Pacing) (verbs.Device, err
 	if err != nil {
 		return nil, err
 	}
-	if f.stamps == "wire" {
+	if f.Stamps == "wire" {
 		stamped, err := wirestamp.Wrap(dev, "")
 		if err != nil {
 			return nil, errors.Join(err, dev.Close())

@@ -24,7 +24,7 @@ func TestRateOfUnits(t *testing.T) {
 		{"0", "g", 0, "must be positive"},
 		{"-1e300", "g", 0, "must be positive"},
 	} {
-		p, err := (&pacingFlags{rate: c.rate, unit: c.unit}).pacing()
+		p, err := (&pacingFlags{Fixed: c.rate, Unit: c.unit}).pacing()
 		if c.says == "" && (err != nil || p.Rate != c.want) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("--rate-limit %s --rate-units %s: %v, %v; want %v, %q", c.rate, c.unit, p.Rate, err, c.want, c.says)
 		}

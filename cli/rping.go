@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
@@ -22,18 +21,21 @@ import (
 
 // rpingFlags holds the flags of sluice rping that perf.PingConfig does not have.
 type rpingFlags struct {
-	ends           endFlags
-	pacing         pacingFlags
-	client, server bool
-	address        string
-	port, mtu      int
-	persistent     bool
-	verbose, json  bool
+	ends   endFlags
+	pacing pacingFlags
+
+	Client     bool   `flag:"client,c" help:"client"`
+	Server     bool   `flag:"server,s" help:"server"`
+	Address    string `flag:"address,a" zero:"all" help:"the client's server, or the <ADDRESS> that the server listens on"`
+	Port       int    `flag:"port,p" default:"7174" range:"[1,65535]" help:"port"`
+	Persistent bool   `flag:"persistent,P" help:"serve one client after the other"`
+	Verbose    bool   `flag:"verbose,v" help:"print what the pings carry"`
+	JSON       bool   `flag:"json" help:"print the client's summary as JSON"`
 }
 
 func newRping() *cobra.Command {
 	var f rpingFlags
-	c := perf.DefaultPingConfig()
+	var c perf.PingConfig
 	cmd := &cobra.Command{
 		Use:   "rping",
 		Short: "Play ping-pong by RDMA Read and Write, as rping does",
@@ -49,59 +51,40 @@ process.`,
 			return f.run(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.BoolVarP(&f.client, "client", "c", false, "client")
-	flags.BoolVarP(&f.server, "server", "s", false, "server")
-	flags.StringVarP(&f.address, "address", "a", "", "the client's server, or the `ADDRESS` that the server listens on (default all)")
-	flags.IntVarP(&f.port, "port", "p", perf.PingPort, "port")
-	f.ends.add(cmd)
-	flags.IntVarP(&c.Port, "ib-port", "i", 1, "port of the device")
-	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the one by which the other end is reached)")
-	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
-	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU: 256 to 4096 (default what the route to the other end carries)")
-	flags.IntVarP(&c.Count, "count", "C", 0, "pings; 0 is without end, and 10 on the model")
-	flags.IntVarP(&c.Size, "size", "S", c.Size, fmt.Sprintf("bytes of a ping, %d to %d", perf.MinPingSize, perf.MaxPingSize))
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the pings carry")
-	flags.BoolVarP(&c.Validate, "validate", "V", false, "compare what comes back")
-	flags.BoolVarP(&f.persistent, "persistent", "P", false, "serve one client after the other")
+	cmd.Flags().SortFlags = false
+	addFlags(cmd, &f)
+	addFlags(cmd, &f.ends)
+	addFlags(cmd, &c)
 	f.pacing.add(cmd)
-	flags.BoolVar(&f.json, "json", false, "print the client's summary as JSON")
 	return cmd
 }
 
 func (f *rpingFlags) run(ctx context.Context, c perf.PingConfig, out, notes io.Writer) error {
 	switch {
-	case f.client && f.server:
+	case f.Client && f.Server:
 		return usageError{errors.New("both -c and -s: choose one")}
-	case f.client && f.address == "":
+	case f.Client && f.Address == "":
 		return usageError{errors.New("a client needs the server's address: give -a HOST")}
-	case f.port < 1 || f.port > 65535:
-		return usageError{fmt.Errorf("--port %d: give 1 to 65535", f.port)}
-	}
-	c.MTU = ib.MTU(f.mtu)
-	if f.mtu != 0 && !c.MTU.Valid() {
-		return usageError{fmt.Errorf("--mtu %d: take 256, 512, 1024, 2048 or 4096", f.mtu)}
 	}
 	pacing, err := f.pacing.pacing()
 	if err != nil {
 		return usageError{err}
 	}
 	host := ""
-	if f.client {
-		host = f.address
+	if f.Client {
+		host = f.Address
 	}
 	ends, err := f.ends.open(host, pacing)
 	if err != nil {
 		return usageError{err}
 	}
-	if f.verbose {
+	if f.Verbose {
 		c.Data = out
 	}
 	var result *perf.PingResult
 	switch {
 	case ends.peer != nil:
-		if f.server || f.client {
+		if f.Server || f.Client {
 			err = usageError{errors.New("both ends are in this process: leave -c and -s out, or name a real device with -d")}
 			break
 		}
@@ -109,19 +92,19 @@ func (f *rpingFlags) run(ctx context.Context, c perf.PingConfig, out, notes io.W
 			c.Count = 10
 		}
 		result, err = perf.PingPair(ends.dev, ends.peer, c)
-	case f.client && rdmacm.Supported(ends.dev):
+	case f.Client && rdmacm.Supported(ends.dev):
 		var addr netip.AddrPort
-		if addr, err = resolvePing(ctx, f.address, f.port, c.IPv6); err == nil {
+		if addr, err = resolvePing(ctx, f.Address, f.Port, c.IPv6); err == nil {
 			result, err = perf.PingDial(ctx, ends.dev, addr, c)
 		}
-	case f.client:
+	case f.Client:
 		var conn *exchange.Conn
-		if conn, err = exchange.Dial(ctx, net.JoinHostPort(f.address, strconv.Itoa(f.port)), 0); err == nil {
+		if conn, err = exchange.Dial(ctx, net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), 0); err == nil {
 			result, err = perf.PingClient(ends.dev, conn, c)
 		}
-	case f.server && rdmacm.Supported(ends.dev):
+	case f.Server && rdmacm.Supported(ends.dev):
 		err = f.serveCM(ctx, ends.dev, c, notes)
-	case f.server:
+	case f.Server:
 		err = f.serve(ctx, ends.dev, c, notes)
 	default:
 		err = usageError{errors.New("say which end this is: -c with -a HOST for the client, -s for the server, or --peer for both")}
@@ -134,19 +117,19 @@ func (f *rpingFlags) run(ctx context.Context, c perf.PingConfig, out, notes io.W
 
 // serve plays the server with one client, or with one after the other.
 func (f *rpingFlags) serve(ctx context.Context, dev verbs.Device, c perf.PingConfig, notes io.Writer) error {
-	l, err := exchange.Listen(ctx, net.JoinHostPort(f.address, strconv.Itoa(f.port)))
+	l, err := exchange.Listen(ctx, net.JoinHostPort(f.Address, strconv.Itoa(f.Port)))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", f.port)
+	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", f.Port)
 	for {
 		conn, err := l.Accept(ctx, 0)
 		if err != nil {
 			return err
 		}
 		err = perf.PingServe(dev, conn, c)
-		if !f.persistent {
+		if !f.Persistent {
 			return err
 		}
 		if err != nil {
@@ -156,7 +139,7 @@ func (f *rpingFlags) serve(ctx context.Context, dev verbs.Device, c perf.PingCon
 }
 
 func (f *rpingFlags) summary(out io.Writer, r *perf.PingResult) error {
-	if f.json {
+	if f.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
 		return e.Encode(r)

@@ -46,10 +46,10 @@ func reached(addrs []netip.Addr, six bool, lookup func(peer, from netip.Addr) (r
 
 // serveCM is serve for clients that connect by rdma_cm's protocol.
 func (f *rpingFlags) serveCM(ctx context.Context, dev verbs.Device, c perf.PingConfig, notes io.Writer) error {
-	addr := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(f.port))
-	if f.address != "" {
+	addr := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(f.Port))
+	if f.Address != "" {
 		var err error
-		if addr, err = resolvePing(ctx, f.address, f.port, c.IPv6); err != nil {
+		if addr, err = resolvePing(ctx, f.Address, f.Port, c.IPv6); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (f *rpingFlags) serveCM(ctx context.Context, dev verbs.Device, c perf.PingC
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "waiting for a client on port %d of %s\n", f.port, dev.Name())
-	err = perf.PingListen(ctx, l, dev, c, f.persistent, func(err error) { fmt.Fprintf(notes, "sluice: %v\n", err) })
+	fmt.Fprintf(notes, "waiting for a client on port %d of %s\n", f.Port, dev.Name())
+	err = perf.PingListen(ctx, l, dev, c, f.Persistent, func(err error) { fmt.Fprintf(notes, "sluice: %v\n", err) })
 	return errors.Join(err, l.Close())
 }

@@ -5,56 +5,59 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 )
 
-// Config is how to run a test. DefaultConfig has perftest's values. Where the two
-// ends must agree, they must be given the same: perftest compares nothing but the
-// path MTU.
+// Path says from where an end sends: the port, its address, and the path MTU.
+type Path struct {
+	Port int    `flag:"ib-port,i" default:"1" range:"[1,255]" help:"<PORT> of the device"`
+	GID  int    `flag:"gid-index,x" default:"-1" range:"[0,1023]" minus:"the address of the route to the other end" help:"index in the port's table of addresses"` // by route.Choose
+	IPv6 bool   `flag:"ipv6" help:"without -x, take an IPv6 address"`
+	MTU  ib.MTU `flag:"mtu,m" one:"256 512 1024 2048 4096" zero:"what the route to the other end carries" help:"path MTU"` // the smaller of both ends' counts
+}
+
+// Config is how to run a test. DefaultConfig has perftest's values. Each setting's tags describe
+// it and its flag, as package internal/field says. Where the two ends must agree, they must be
+// given the same: perftest compares nothing but the path MTU.
 type Config struct {
 	Test Test
+	Path
 
-	// Size is the bytes of a message, 1 to 1 GiB. An atomic has 8, a datagram at most
-	// the path MTU; 0 means the path MTU. With All, the sizes are 2 to 8388608, or to
-	// the path MTU, doubling. Both ends must agree.
-	Size int
-	All  bool
-	// Iterations is how many messages each queue pair sends, 5 to 100 million. With
-	// Duration, the test runs for that long instead, and what counts is what
-	// completes between Margin after its beginning and Margin before its end; Margin
-	// 0 is a quarter. Both ends must agree.
-	Iterations       int
-	Duration, Margin time.Duration
+	// Size 0 means the path MTU, of UD. Both ends must agree.
+	Size int `flag:"size,s" unit:"B" default:"65536, of latency tests 2, of atomics 8" range:"[0,2^30]" help:"<BYTES> of a message; for UD, 0 is the path MTU, and the default"`
+	// With All, the sizes of UD end at the path MTU.
+	All bool `flag:"all,a" help:"run all sizes from 2 to 2^23; not with -D"`
+	// Both ends must agree on Iterations, or Duration. With Duration, what counts is what
+	// completes between Margin after its beginning and Margin before its end.
+	Iterations int           `flag:"iters,n" default:"1000, of write_bw 5000" range:"[5,100000000]" help:"messages of each queue pair"`
+	Duration   time.Duration `flag:"duration,D" unit:"s" range:"(0s,1000000s]" zero:"as long as -n takes" help:"run for a <TIME> in place of -n: 5s, 10ms, or a number of seconds"`
+	Margin     time.Duration `flag:"margin,f" unit:"s" range:"(0s,1000000s]" zero:"a quarter of -D" help:"<TIME> at beginning and end of -D that does not count"`
+	// Interval is by the device's time. The server of a test in which its memory does all,
+	// write_bw and the like, has none.
+	Interval time.Duration `flag:"interval" unit:"s" range:"[1us,1000000s]" zero:"no such rows" help:"print a row every <TIME>, as iperf3 -i does: 500ms, or a number of seconds"`
 
-	QPs     int       // 1 to 16384; latency tests use the first. Both ends must agree.
-	Service ib.QPType // RC; UC for writes and sends; UD for sends. Both ends must agree.
-	MTU     ib.MTU    // path MTU, 0 for what the route to the other end carries; the smaller of both ends' counts
-	Port    int       // from 1
-	GID     int       // index in the port's table; -1 takes the address by which the other end is reached (route.Choose)
-	IPv6    bool      // without GID, take an IPv6 address
-	SL      uint8     // service level, 0 to 7
-	TClass  uint8     // traffic class: DSCP and ECN
+	QPs     int `flag:"qp,q" default:"1" range:"[1,16384]" help:"queue pairs; latency tests use the first"` // Both ends must agree.
+	TxDepth int `flag:"tx-depth,t" default:"128, of latency tests 1" range:"[1,15000]" least:"post-list" help:"requests outstanding on a queue pair"`
+	RxDepth int `flag:"rx-depth,r" default:"512" range:"[1,16384]" help:"receives posted, of tests with sends; 512 is up to 16000 for UC and UD"`
+	// CQMod 0 takes PostList if that is above 1.
+	CQMod    int `flag:"cq-mod,Q" range:"[1,1024]" zero:"100, above 8 KiB 1" help:"requests for each completion"`
+	PostList int `flag:"post-list,l" default:"1" range:"[1,15000]" help:"requests posted by one call, of bandwidth tests"`
+	// Inline -1 is up to the device's limit.
+	Inline int `flag:"inline-size,I" default:"-1" range:"[0,4096]" minus:"perftest's" help:"post messages of up to this number of bytes inline; perftest has 220 and 236 for writes and sends of latency tests, else 0"`
+	// OutReads is how many are answered at a time, and sent at a time if the other end
+	// answers as many.
+	OutReads    int       `flag:"outs,o" range:"[1,255]" zero:"what the device can" help:"reads and atomics outstanding"`
+	CompareSwap bool      `flag:"atomic-type,A" default:"FETCH_AND_ADD" one:"FETCH_AND_ADD CMP_AND_SWAP" help:"atomic operation"`
+	Service     ib.QPType `flag:"connection,c" default:"RC" one:"RC UC UD" help:"transport service, UC for writes and sends, UD for sends"` // Both ends must agree.
 
-	TxDepth  int // requests that a queue pair has outstanding, 1 to 15000
-	RxDepth  int // receives posted, of tests with sends; DefaultRxDepth is more where what finds none is lost
-	PostList int // requests of one call; bandwidth tests only
-	// CQMod requests a completion only for every so many requests, up to TxDepth. 0
-	// takes PostList if that is above 1, else 1 for messages above 8 KiB, else 100.
-	CQMod int
-	// Inline is the largest write or send that is posted with its data. -1 takes
-	// perftest's: 220 and 236 bytes in latency tests, up to the device's limit, and 0
-	// in others.
-	Inline int
-	// OutReads is how many reads and atomics are answered at a time, and sent at a
-	// time if the other end answers as many; 0 takes what the device can.
-	OutReads int
-	// CompareSwap makes atomics Compare & Swap, in place of Fetch & Add.
-	CompareSwap bool
-
-	Bidirectional bool // both ends send at once; bandwidth tests only. Both ends must agree.
-	Events        bool // wait for completion events, in place of polling
-	NoPeak        bool // leave out the peak
-
-	QPTimeout uint8 // acknowledgement timeout 4.096us * 2^n, 0 to 31
+	Bidirectional bool  `flag:"bidirectional,b" help:"both ends send at once, of bandwidth tests; the row is the sum"` // Both ends must agree.
+	Events        bool  `flag:"events,e" help:"wait for completion events in place of polling; not with write_lat or -D"`
+	NoPeak        bool  `flag:"noPeak,N" help:"leave out the peak"`
+	SL            uint8 `flag:"sl,S" default:"0" range:"[0,7]" help:"service level"`
+	TClass        uint8 `flag:"tclass" default:"0" range:"[0,255]" help:"traffic class: DSCP and ECN"`
+	QPTimeout     uint8 `flag:"qp-timeout,u" default:"14" range:"[0,31]" help:"acknowledgement timeout, 4.096us * 2^n"`
+	// Patience 0 takes an hour.
+	Patience time.Duration `flag:"timeout" default:"1h" range:"[0s,)" help:"time to wait for the other end to finish its test"`
 
 	// MiBytes makes the figures that go to the other end MiB/s, as perftest's are
 	// unless it is given --report_gbits. Those returned are in Gbit/s always.
@@ -63,18 +66,12 @@ type Config struct {
 	// Stall ends a test in which nothing has completed, or come in, for so long, of
 	// the device's time; 0 takes 60 s, and on simulated devices 2 s. What UC and UD
 	// lose never comes: there, receiving ends after a tenth of it, without error.
-	Stall time.Duration
-	// Patience is how long one end waits for the other to finish; 0 takes an hour.
-	Patience time.Duration
+	Stall time.Duration `range:"[0s,)"`
 
-	// Interval is how often an Interval is added to the row, by the device's time; 0
-	// for never, at least a microsecond. The server of a test in which its memory does
-	// all, write_bw and the like, has none.
-	Interval time.Duration
 	// Unwatched leaves out of Engine what is told of each round trip: round trips, the
 	// lowest and the highest rate, the share at the floor.
 	Unwatched bool
-	// OnInterval, if set, is called with each.
+	// OnInterval, if set, is called with each Interval of the row.
 	OnInterval func(*Interval)
 
 	// Started, if set, is called once the ends are connected.
@@ -88,28 +85,17 @@ type Config struct {
 
 // DefaultConfig returns what the program of perftest has without flags.
 func DefaultConfig(t Test) Config {
-	c := Config{
-		Test: t, Size: 65536, Iterations: 1000, QPs: 1, Service: ib.RC, Port: 1, GID: -1,
-		TxDepth: 128, RxDepth: DefaultRxDepth, PostList: 1, Inline: -1, QPTimeout: 14,
-	}
-	switch {
-	case t.Verb == Atomic:
-		c.Size = 8
-	case t.Latency:
-		c.Size = 2
-	}
+	c := Config{Test: t}
+	cases := []string{t.String()}
 	if t.Latency {
-		c.TxDepth = 1
+		cases = append(cases, "latency tests")
 	}
-	if t == (Test{Verb: Write}) {
-		c.Iterations = 5000
+	if t.Verb == Atomic {
+		cases = append(cases, "atomics")
 	}
+	field.Fill(&c, cases...)
 	return c
 }
-
-// DefaultRxDepth is perftest's; with UC and UD it has as many receives as there
-// are messages, up to 16000.
-const DefaultRxDepth = 512
 
 const (
 	maxSize    = 1 << 30
@@ -117,72 +103,69 @@ const (
 	largestAll = 1 << 23
 )
 
+var (
+	settings = field.Of[Config]("perf")
+	paths    = field.Of[Path]("perf")
+)
+
 // Validate reports what is out of range or does not go together.
 func (c *Config) Validate() error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s: "+format, append([]any{c.Test}, args...)...)
+	given := *c
+	if c.Duration > 0 {
+		given.Iterations = DefaultConfig(c.Test).Iterations // nobody counts them
 	}
-	switch {
-	case (c.Size < 1 || c.Size > maxSize) && !(c.Size == 0 && c.Service == ib.UD):
-		return bad("a message of %d bytes: give 1 to %d", c.Size, maxSize)
-	case c.Test.Verb == Atomic && c.Size != 8:
-		return bad("a size of %d: an atomic has 8 bytes", c.Size)
-	case c.Duration == 0 && (c.Iterations < 5 || c.Iterations > 100_000_000):
-		return bad("%d iterations: give 5 to 100000000", c.Iterations)
-	case c.Duration < 0 || c.Margin < 0 || c.Duration > 0 && 2*c.Margin >= c.Duration:
-		return bad("a duration of %v with margins of %v: the duration must be above twice the margin", c.Duration, c.Margin)
-	case c.Interval != 0 && c.Interval < leastInterval.Duration():
-		return bad("an interval of %v: give at least %v", c.Interval, leastInterval)
-	case c.Duration > 0 && c.All:
-		return bad("a duration and all sizes: choose one")
-	case c.QPs < 1 || c.QPs > 16384:
-		return bad("%d queue pairs: give 1 to 16384", c.QPs)
-	case c.Service != ib.RC && c.Service != ib.UC && c.Service != ib.UD:
-		return bad("the service %v: take RC, UC or UD", c.Service)
-	case c.Service != ib.RC && (c.Test.Verb == Read || c.Test.Verb == Atomic):
-		return bad("%ss need RC: %v has none", c.Test.Verb, c.Service)
-	case c.Service == ib.UD && c.Test.Verb == Write:
-		return bad("writes need RC or UC: UD has none")
-	case c.Service == ib.UD && c.Size > 4096:
-		return bad("a datagram of %d bytes: give at most the path MTU, which is 4096 at most", c.Size)
-	case c.MTU != 0 && !c.MTU.Valid():
-		return bad("a path MTU of %d: take 256, 512, 1024, 2048 or 4096", c.MTU)
-	case c.Port < 1 || c.Port > 255:
-		return bad("port %d: ports count from 1", c.Port)
-	case c.GID < -1 || c.GID > 1023:
-		return bad("GID index %d: give 0 to 1023, or none", c.GID)
-	case c.SL > 7:
-		return bad("service level %d: give 0 to 7", c.SL)
-	case c.TxDepth < 1 || c.TxDepth > 15000:
-		return bad("a send queue of %d: give 1 to 15000", c.TxDepth)
-	case c.RxDepth < 1 || c.RxDepth > 16384:
-		return bad("a receive queue of %d: give 1 to 16384", c.RxDepth)
-	case c.PostList < 1 || c.PostList > c.TxDepth:
-		return bad("a post list of %d: give 1 to the send queue's %d", c.PostList, c.TxDepth)
-	case c.PostList > 1 && c.Test.Latency:
-		return bad("a post list: only bandwidth tests have it")
-	case c.PostList > 1 && c.Duration == 0 && c.Iterations%c.PostList != 0:
-		return bad("%d iterations with a post list of %d: give a multiple of it", c.Iterations, c.PostList)
-	case c.CQMod < 0 || c.CQMod > 1024:
-		return bad("a completion of every %d requests: give 1 to 1024", c.CQMod)
-	case c.CQMod > 0 && c.PostList > 1 && c.PostList%c.CQMod != 0:
-		return bad("a post list of %d with a completion of every %d: give a multiple of it", c.PostList, c.CQMod)
-	case c.Inline < -1 || c.Inline > 4096:
-		return bad("%d bytes inline: give 0 to 4096", c.Inline)
-	case c.OutReads < 0 || c.OutReads > 255:
-		return bad("%d outstanding reads: give 1 to 255", c.OutReads)
-	case c.Bidirectional && c.Test.Latency:
-		return bad("bidirectional: only bandwidth tests are")
-	case c.Events && c.Test == (Test{Write, true}):
-		return bad("events: the other end's writes give none; poll")
-	case c.Events && c.Duration > 0:
-		return bad("events with a duration: choose one")
-	case c.QPTimeout > 31:
-		return bad("a timeout code of %d: give 0 to 31", c.QPTimeout)
-	case c.Stall < 0 || c.Patience < 0:
-		return bad("a negative timeout")
-	case 2*int64(c.QPs)*int64(max(c.largest(4096), 4096)) > maxMemory:
-		return bad("%d queue pairs with messages of %d bytes need more than %d GiB of buffer", c.QPs, c.largest(4096), maxMemory>>30)
+	if err := paths.Check(&c.Path); err != nil {
+		return err
+	}
+	if err := settings.Check(&given); err != nil {
+		return err
+	}
+	if err := c.operation(); err != nil {
+		return err
+	}
+	return c.together()
+}
+
+// operation reports what the test's operation or the service does not have.
+func (c *Config) operation() error {
+	t, datagrams := c.Test, c.Service == ib.UD
+	return c.first([]fault{
+		{c.Size == 0 && !datagrams, "a message of 0 bytes: give at least 1; with UD, 0 is the path MTU"},
+		{t.Verb == Atomic && c.Size != 8, fmt.Sprintf("a size of %d: an atomic has 8 bytes", c.Size)},
+		{c.Service != ib.RC && (t.Verb == Read || t.Verb == Atomic), fmt.Sprintf("%ss need RC: %v has none", t.Verb, c.Service)},
+		{datagrams && t.Verb == Write, "writes need RC or UC: UD has none"},
+		{datagrams && c.Size > 4096, fmt.Sprintf("a datagram of %d bytes: give at most the path MTU, which is 4096 at most", c.Size)},
+		{c.PostList > 1 && t.Latency, "a post list: only bandwidth tests have it"},
+		{c.Bidirectional && t.Latency, "bidirectional: only bandwidth tests are"},
+		{c.Events && t == Test{Write, true}, "events: the other end's writes give none; poll"},
+	})
+}
+
+// together reports which settings do not go together.
+func (c *Config) together() error {
+	timed := c.Duration > 0
+	return c.first([]fault{
+		{timed && 2*c.Margin >= c.Duration, fmt.Sprintf("a duration of %v with margins of %v: the duration must be above twice the margin", c.Duration, c.Margin)},
+		{timed && c.All, "a duration and all sizes: choose one"},
+		{timed && c.Events, "events with a duration: choose one"},
+		{!timed && c.Iterations%c.PostList != 0, fmt.Sprintf("%d iterations with a post list of %d: give a multiple of it", c.Iterations, c.PostList)},
+		{c.CQMod > 0 && c.PostList > 1 && c.PostList%max(c.CQMod, 1) != 0, fmt.Sprintf("a post list of %d with a completion of every %d: give a multiple of it", c.PostList, c.CQMod)},
+		{2*int64(c.QPs)*int64(max(c.largest(4096), 4096)) > maxMemory, fmt.Sprintf("%d queue pairs with messages of %d bytes need more than %d GiB of buffer", c.QPs, c.largest(4096), maxMemory>>30)},
+	})
+}
+
+// fault is what breaks a rule across settings.
+type fault struct {
+	there bool
+	says  string
+}
+
+// first is the error of the first fault that is there.
+func (c *Config) first(faults []fault) error {
+	for _, f := range faults {
+		if f.there {
+			return fmt.Errorf("%s: %s", c.Test, f.says)
+		}
 	}
 	return nil
 }
@@ -214,7 +197,7 @@ func (c *Config) largest(mtu ib.MTU) int {
 
 // settle returns c with what depends on other fields.
 func (c Config) settle() Config {
-	if c.Service != ib.RC && c.RxDepth == DefaultRxDepth {
+	if c.Service != ib.RC && c.RxDepth == DefaultConfig(c.Test).RxDepth {
 		c.RxDepth = 16000
 	}
 	if c.Duration > 0 {

@@ -1,9 +1,6 @@
 package perf
 
-import (
-	"github.com/sluice-rdma/sluice/internal/stats"
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/internal/stats"
 
 // Interval is a stretch of a row, by the device's clock from the row's first post. It
 // counts all that completed, that in the margins of a duration too; where both ends
@@ -25,6 +22,3 @@ func (b *books) interval(a *account) Interval {
 		Engine: a.engine.report(), Repairs: a.repaired.report(),
 	}
 }
-
-// leastInterval bounds how often rows are made.
-const leastInterval = units.Microsecond

@@ -21,19 +21,20 @@ import (
 
 // Pacing says what paces the requests of a device. The zero value is nothing.
 type Pacing struct {
-	Engine   string   // name of a rate engine, as cc.Schemes has them
-	Settings []string // of the engine, as its page names them: "t_low=50us"
+	// Engine is the name of a rate engine, as cc.Schemes has them; Settings are by the names
+	// of its page.
+	Engine   string   `flag:"cc" help:"let a rate <ENGINE> pace the requests"`
+	Settings []string `flag:"cc-set" help:"a setting of the engine, <KEY=VALUE>; may be repeated"`
 	// Rate is a fixed rate of payload for each queue pair, in place of an engine;
 	// 0 for none.
 	Rate units.Rate
-	// Segment is the size that Writes and Reads are cut into, 4 KiB to 64 KiB, and
-	// BaseRTT the round trip of the idle network; 0 takes paced.DefaultConfig's.
-	Segment units.Bytes
-	BaseRTT units.Time
-	// Bypass spares an engine that is cc.Bypassed the round trips without a queue, at line
-	// rate (paced.Config.Bypass). Who watches spares nothing: then Config.Unwatched is due,
-	// and Record can't be.
-	Bypass bool
+	// Segment is 4 KiB to 64 KiB. 0 of Segment and BaseRTT takes paced.DefaultConfig's.
+	Segment units.Bytes `flag:"segment" zero:"16KiB" help:"cut paced Writes and Reads into segments of <SIZE>"`
+	BaseRTT units.Time  `flag:"base-rtt" zero:"20us" help:"round trip <TIME> of the idle network, for the engine"`
+	// Bypass spares an engine that is cc.Bypassed the round trips without a queue
+	// (paced.Config.Bypass). Who watches spares nothing: then Config.Unwatched is due, and
+	// Record can't be.
+	Bypass bool `flag:"bypass" help:"spare the engine round trips that show no queue, at line rate (timely)"`
 	// Record, unless it is nil, takes what the engines get and answer.
 	Record *signals.Recorder
 }

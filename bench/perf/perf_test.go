@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -513,37 +514,42 @@ func TestTheOtherEndGoesAway(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"a message of 0 bytes":               func(c *Config) { c.Size = 0 },
-		"a message of 2147483648 bytes":      func(c *Config) { c.Size = 1 << 31 },
-		"an atomic has 8 bytes":              func(c *Config) { c.Test, c.Size = Test{Verb: Atomic}, 16 },
-		"4 iterations":                       func(c *Config) { c.Iterations = 4 },
-		"above twice the margin":             func(c *Config) { c.Duration, c.Margin = 4, 2 },
-		"a duration and all sizes":           func(c *Config) { c.Duration, c.All = 1, true },
-		"0 queue pairs":                      func(c *Config) { c.QPs = 0 },
-		"take RC, UC or UD":                  func(c *Config) { c.Service = 9 },
-		"writes need RC or UC":               func(c *Config) { c.Service = ib.UD },
-		"a datagram of 65536 bytes":          func(c *Config) { c.Test, c.Service = Test{Verb: Send}, ib.UD },
-		"reads need RC":                      func(c *Config) { c.Test, c.Service = Test{Verb: Read}, ib.UC },
-		"a path MTU of 1500":                 func(c *Config) { c.MTU = 1500 },
-		"port 0":                             func(c *Config) { c.Port = 0 },
-		"GID index -2":                       func(c *Config) { c.GID = -2 },
-		"service level 8":                    func(c *Config) { c.SL = 8 },
-		"a send queue of 0":                  func(c *Config) { c.TxDepth = 0 },
-		"a receive queue of 0":               func(c *Config) { c.RxDepth = 0 },
-		"a post list of 129":                 func(c *Config) { c.PostList = 129 },
-		"only bandwidth tests have it":       func(c *Config) { c.Test, c.PostList = Test{Write, true}, 2 },
-		"give a multiple of it":              func(c *Config) { c.PostList = 3 },
-		"a completion of every 3":            func(c *Config) { c.PostList, c.CQMod = 10, 3 },
-		"a completion of every 2000":         func(c *Config) { c.CQMod = 2000 },
-		"-2 bytes inline":                    func(c *Config) { c.Inline = -2 },
-		"256 outstanding reads":              func(c *Config) { c.OutReads = 256 },
-		"only bandwidth tests are":           func(c *Config) { c.Test, c.Bidirectional = Test{Read, true}, true },
-		"the other end's writes give none":   func(c *Config) { c.Test, c.Events = Test{Write, true}, true },
-		"events with a duration":             func(c *Config) { c.Events, c.Duration = true, time.Second },
-		"a timeout code of 32":               func(c *Config) { c.QPTimeout = 32 },
-		"a negative timeout":                 func(c *Config) { c.Stall = -1 },
-		"need more than 16 GiB":              func(c *Config) { c.QPs, c.Size = 16384, 1<<20 },
-		"a completion of every -1 requests:": func(c *Config) { c.CQMod = -1 },
+		"a message of 0 bytes":                             func(c *Config) { c.Size = 0 },
+		"size is 2147483648: choose 0 to 1073741824":       func(c *Config) { c.Size = 1 << 31 },
+		"an atomic has 8 bytes":                            func(c *Config) { c.Test, c.Size = Test{Verb: Atomic}, 16 },
+		"iters is 4: choose 5 to 100000000":                func(c *Config) { c.Iterations = 4 },
+		"above twice the margin":                           func(c *Config) { c.Duration, c.Margin = 4, 2 },
+		"a duration and all sizes":                         func(c *Config) { c.Duration, c.All = 1, true },
+		"qp is 0: choose 1 to 16384":                       func(c *Config) { c.QPs = 0 },
+		"choose RC, UC or UD":                              func(c *Config) { c.Service = 9 },
+		"writes need RC or UC":                             func(c *Config) { c.Service = ib.UD },
+		"a datagram of 65536 bytes":                        func(c *Config) { c.Test, c.Service = Test{Verb: Send}, ib.UD },
+		"reads need RC":                                    func(c *Config) { c.Test, c.Service = Test{Verb: Read}, ib.UC },
+		"mtu is 1500: choose 256, 512, 1024, 2048 or 4096": func(c *Config) { c.MTU = 1500 },
+		"ib-port is 0: choose 1 to 255":                    func(c *Config) { c.Port = 0 },
+		"gid-index is -2: choose 0 to 1023, or -1 for the address of the route": func(c *Config) { c.GID = -2 },
+		"sl is 8: choose 0 to 7":                                        func(c *Config) { c.SL = 8 },
+		"tx-depth is 0: choose 1 to 15000":                              func(c *Config) { c.TxDepth = 0 },
+		"rx-depth is 0: choose 1 to 16384":                              func(c *Config) { c.RxDepth = 0 },
+		"tx-depth is 128: choose at least post-list, 129":               func(c *Config) { c.PostList = 129 },
+		"only bandwidth tests have it":                                  func(c *Config) { c.Test, c.PostList = Test{Write, true}, 2 },
+		"give a multiple of it":                                         func(c *Config) { c.PostList = 3 },
+		"a completion of every 3":                                       func(c *Config) { c.PostList, c.CQMod = 10, 3 },
+		"cq-mod is 2000: choose 1 to 1024, or 0 for 100, above 8 KiB 1": func(c *Config) { c.CQMod = 2000 },
+		"inline-size is -2: choose 0 to 4096, or -1 for perftest's":     func(c *Config) { c.Inline = -2 },
+		"outs is 256: choose 1 to 255, or 0 for what the device can":    func(c *Config) { c.OutReads = 256 },
+		"only bandwidth tests are":                                      func(c *Config) { c.Test, c.Bidirectional = Test{Read, true}, true },
+		"the other end's writes give none":                              func(c *Config) { c.Test, c.Events = Test{Write, true}, true },
+		"events with a duration":                                        func(c *Config) { c.Events, c.Duration = true, time.Second },
+		"qp-timeout is 32: choose 0 to 31":                              func(c *Config) { c.QPTimeout = 32 },
+		"Stall is -1ns: choose 0s or more":                              func(c *Config) { c.Stall = -1 },
+		"timeout is -1s: choose 0s or more":                             func(c *Config) { c.Patience = -time.Second },
+		"duration is -1ns: choose a positive span up to 1000000s":       func(c *Config) { c.Duration = -1 },
+		"margin is -1ns: choose a positive span":                        func(c *Config) { c.Margin = -1 },
+		"interval is 1ns: choose 1us to 1000000s":                       func(c *Config) { c.Interval = 1 },
+		"post-list is 0: choose 1 to 15000":                             func(c *Config) { c.PostList = 0 },
+		"need more than 16 GiB":                                         func(c *Config) { c.QPs, c.Size = 16384, 1<<20 },
+		"cq-mod is -1":                                                  func(c *Config) { c.CQMod = -1 },
 	} {
 		c := DefaultConfig(Test{Verb: Write})
 		change(&c)
@@ -551,10 +557,28 @@ func TestValidate(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	for _, test := range Tests() {
-		if c := DefaultConfig(test); c.Validate() != nil {
-			t.Errorf("%v: the default is invalid: %v", test, c.Validate())
+}
+
+// The defaults are those of perftest's programs, whose messages, iterations and send queues differ.
+func TestDefaultConfig(t *testing.T) {
+	for test, own := range map[Test]struct{ size, iterations, txDepth int }{
+		{Write, false}: {65536, 5000, 128}, {Read, false}: {65536, 1000, 128}, {Send, false}: {65536, 1000, 128}, {Atomic, false}: {8, 1000, 128},
+		{Write, true}: {2, 1000, 1}, {Read, true}: {2, 1000, 1}, {Send, true}: {2, 1000, 1}, {Atomic, true}: {8, 1000, 1},
+	} {
+		want := Config{
+			Test: test, Path: Path{Port: 1, GID: -1}, Size: own.size, Iterations: own.iterations, QPs: 1, Service: ib.RC,
+			TxDepth: own.txDepth, RxDepth: 512, PostList: 1, Inline: -1, QPTimeout: 14, Patience: time.Hour,
 		}
+		c := DefaultConfig(test)
+		if !reflect.DeepEqual(c, want) {
+			t.Errorf("%v: %+v, want %+v", test, c, want)
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("%v: the default is invalid: %v", test, err)
+		}
+	}
+	if got, want := DefaultPingConfig(), (PingConfig{Path: Path{Port: 1, GID: -1}, Size: 64}); !reflect.DeepEqual(got, want) {
+		t.Errorf("rping: %+v, want %+v", got, want)
 	}
 }
 

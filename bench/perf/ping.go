@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -20,34 +21,38 @@ import (
 // rping's limits and numbers (rdmacm-utils 44).
 const (
 	PingPort    = 7174
-	MinPingSize = 26
-	MaxPingSize = 65535
+	maxPingSize = 65535
 
 	pingSQ   = 16
 	pingRQ   = 2
 	pingInfo = 16 // bytes of a message: address, R_Key, size, big-endian
 )
 
-// PingConfig is how to play rping.
+// PingConfig is how to play rping. Each setting's tags describe it and its flag.
 type PingConfig struct {
-	Size     int  // bytes of a ping, MinPingSize to MaxPingSize; the server takes any
-	Count    int  // pings of the client, 0 for no end
-	Validate bool // compare what the other end returns
+	Path
+
+	Count int `flag:"count,C" range:"[0,)" help:"pings of the client; 0 is without end, and 10 on the model"`
+	// Size is the client's; the server takes any.
+	Size     int  `flag:"size,S" default:"64" range:"[26,65535]" help:"bytes of a ping"`
+	Validate bool `flag:"validate,V" help:"compare what comes back"`
 	// Data, if set, is where the text of each ping is written.
 	Data io.Writer
 	// Stop, if set, is called now and then and reports whether the other end is gone.
 	// Over a TCP exchange it need not be set.
 	Stop func() bool
 	// Stall ends a game in which nothing happens for so long; 0 takes a minute.
-	Stall time.Duration
-
-	Port, GID int // as in Config
-	IPv6      bool
-	MTU       ib.MTU // as in Config
+	Stall time.Duration `range:"[0s,)"`
 }
 
+var pingSettings = field.Of[PingConfig]("rping")
+
 // DefaultPingConfig returns rping's: 64 bytes, without end.
-func DefaultPingConfig() PingConfig { return PingConfig{Size: 64, Port: 1, GID: -1} }
+func DefaultPingConfig() PingConfig {
+	var c PingConfig
+	field.Fill(&c)
+	return c
+}
 
 // Pinger is one end of rping's exchange. The client advertises memory; the server
 // reads it and confirms; the client advertises other memory; the server writes
@@ -82,14 +87,8 @@ var errStopped = errors.New("stopped")
 
 // NewPinger makes the queue pair and the memory of one end.
 func NewPinger(dev verbs.Device, cfg PingConfig) (*Pinger, error) {
-	if cfg.Size < MinPingSize || cfg.Size > MaxPingSize {
-		return nil, fmt.Errorf("a ping of %d bytes: give %d to %d", cfg.Size, MinPingSize, MaxPingSize)
-	}
-	if cfg.MTU != 0 && !cfg.MTU.Valid() {
-		return nil, fmt.Errorf("a path MTU of %d: take 256, 512, 1024, 2048 or 4096", cfg.MTU)
-	}
-	if cfg.Count < 0 {
-		return nil, fmt.Errorf("%d pings: give how many, or 0 for no end", cfg.Count)
+	if err := errors.Join(paths.Check(&cfg.Path), pingSettings.Check(&cfg)); err != nil {
+		return nil, err
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = time.Minute
@@ -297,8 +296,8 @@ func (p *Pinger) offered() (region, error) {
 	}
 	b := p.got[:]
 	r := region{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
-	if wc.ByteLen != pingInfo || r.size < 1 || r.size > MaxPingSize {
-		return r, fmt.Errorf("the client offers %d bytes in a message of %d: it must be 1 to %d in %d", r.size, wc.ByteLen, MaxPingSize, pingInfo)
+	if wc.ByteLen != pingInfo || r.size < 1 || r.size > maxPingSize {
+		return r, fmt.Errorf("the client offers %d bytes in a message of %d: it must be 1 to %d in %d", r.size, wc.ByteLen, maxPingSize, pingInfo)
 	}
 	return r, nil
 }

@@ -33,7 +33,7 @@ func TestPing(t *testing.T) {
 		}
 		return data.String(), string(j)
 	}
-	for _, size := range []int{MinPingSize, 64, 4096, MaxPingSize} {
+	for _, size := range []int{26, 64, 4096, maxPingSize} {
 		text, result := play(size)
 		if again, result2 := play(size); again != text || result2 != result {
 			t.Errorf("%d bytes: two games differ:\n%s\n%s", size, result, result2)
@@ -169,9 +169,10 @@ func TestPingStops(t *testing.T) {
 func TestPingConfig(t *testing.T) {
 	a, _ := model(t, "")
 	for want, change := range map[string]func(*PingConfig){
-		"a ping of 25 bytes":    func(c *PingConfig) { c.Size = 25 },
-		"a ping of 65536 bytes": func(c *PingConfig) { c.Size = 65536 },
-		"-1 pings":              func(c *PingConfig) { c.Count = -1 },
+		"size is 25: choose 26 to 65535":    func(c *PingConfig) { c.Size = 25 },
+		"size is 65536: choose 26 to 65535": func(c *PingConfig) { c.Size = 65536 },
+		"mtu is 1500: choose 256":           func(c *PingConfig) { c.MTU = 1500 },
+		"count is -1: choose 0 or more":     func(c *PingConfig) { c.Count = -1 },
 	} {
 		c := DefaultPingConfig()
 		change(&c)

@@ -1,5 +1,6 @@
-// Package field says which field of a configuration is at fault, so that whoever read
-// the configuration can point at where it was written. It knows no configuration.
+// Package field describes the settings of a configuration by the tags of its fields, and says
+// which field is at fault, so that whoever read the configuration can point at where it was
+// written. A command takes settings by flags, which tags describe too. It knows no configuration.
 package field
 
 import (

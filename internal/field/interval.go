@@ -1,12 +1,16 @@
 package field
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // Interval is the range of a number, as a tag writes it: "(0,1]", "[1,)", "[100ns,1s]". A
@@ -46,10 +50,18 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 	}
 	var err error
 	switch e := v.Elem(); {
+	case t == reflect.TypeFor[time.Duration]():
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		e.SetInt(int64(d))
 	case e.CanInt():
 		var n int64
-		n, err = strconv.ParseInt(text, 10, 64)
+		n, err = parseWhole(text)
 		e.SetInt(n)
+	case e.CanUint():
+		var n int64
+		n, err = parseWhole(text)
+		e.SetUint(uint64(n))
 	case e.CanFloat():
 		var f float64
 		f, err = strconv.ParseFloat(text, 64)
@@ -58,6 +70,19 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 		err = fmt.Errorf("%v has no range", t)
 	}
 	return v.Elem().Interface(), err
+}
+
+// parseWhole reads a number such as 4096, or 2^12.
+func parseWhole(text string) (int64, error) {
+	power, ok := strings.CutPrefix(text, "2^")
+	if !ok {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := strconv.ParseUint(power, 10, 6)
+	if err == nil && n > 62 {
+		err = fmt.Errorf("%s is more than 2^62", text)
+	}
+	return 1 << n, err
 }
 
 // holds reports whether v lies within. Not a number lies nowhere.
@@ -80,19 +105,13 @@ func (i Interval) holds(v reflect.Value) bool {
 
 // compare compares two numbers of one type.
 func compare(a, b reflect.Value) int {
-	var less, more bool
-	if a.CanFloat() {
-		less, more = a.Float() < b.Float(), a.Float() > b.Float()
-	} else {
-		less, more = a.Int() < b.Int(), a.Int() > b.Int()
-	}
 	switch {
-	case less:
-		return -1
-	case more:
-		return 1
+	case a.CanFloat():
+		return cmp.Compare(a.Float(), b.Float())
+	case a.CanUint():
+		return cmp.Compare(a.Uint(), b.Uint())
 	}
-	return 0
+	return cmp.Compare(a.Int(), b.Int())
 }
 
 // words says what an interval takes; what is one such value ("a span"), of what it counts
@@ -130,8 +149,11 @@ func (i Interval) words(what, of string) string {
 	return fmt.Sprintf("%s to %s%s", low, high, counted)
 }
 
-// end is an end in words: 1e9, and not 1e+09.
+// end is an end in words: 1e9, and not 1e+09; 1us, and not 1µs.
 func end(v any) string {
+	if d, ok := v.(time.Duration); ok {
+		return units.FromDuration(d).String()
+	}
 	if f, ok := v.(float64); ok {
 		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "e+0", "e", 1)
 	}

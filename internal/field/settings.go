@@ -1,6 +1,7 @@
 package field
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,9 +10,10 @@ import (
 
 // Setting is one field of a configuration, as its tags describe it:
 //
-//	yaml    its key in scenarios
+//	yaml    its key in scenarios; without one its key is the name of its Flag, or the field's
 //	range   the values that it takes, an Interval
 //	zero    what 0 stands for, which it takes then beside its range: "the line rate"
+//	minus   what -1 stands for, in the same way
 //	of      what a number counts: "packets"
 //	least   the key of another setting of its type that it is no less than, where neither is a 0
 //	        that stands for something
@@ -23,6 +25,7 @@ type Setting struct {
 	Type       reflect.Type
 	Range      *Interval // nil if every value is in it
 	Zero       string
+	Minus      string
 	Least      string
 	Words      []string
 	Takes      string // the values in words: "a positive span, or 0 for the base RTT"; empty if it is any
@@ -68,7 +71,7 @@ func (s *Setting) fault(config reflect.Value) string {
 	switch {
 	case s.Zero != "" && v.IsZero():
 		return ""
-	case s.Words != nil && !slices.Contains(s.Words, v.String()), s.Range != nil && !s.Range.holds(v):
+	case !s.takes(v):
 		return s.Want
 	}
 	if s.Least != "" {
@@ -83,7 +86,8 @@ func read(t reflect.Type) ([]Setting, error) {
 	var all []Setting
 	for i := range t.NumField() {
 		f := t.Field(i)
-		s := Setting{Key: f.Tag.Get("yaml"), Field: f.Name, Type: f.Type, Zero: f.Tag.Get("zero"), Least: f.Tag.Get("least"), index: i}
+		s := describe(&f)
+		s.index = i
 		if err := s.read(f.Tag); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Key, err)
 		}
@@ -100,6 +104,15 @@ func read(t reflect.Type) ([]Setting, error) {
 		all[i].least = all[n].index
 	}
 	return all, nil
+}
+
+// describe is a setting by the tags that need no reading.
+func describe(f *reflect.StructField) Setting {
+	flag, _, _ := strings.Cut(f.Tag.Get("flag"), ",")
+	return Setting{
+		Key: cmp.Or(f.Tag.Get("yaml"), flag, f.Name), Field: f.Name, Type: f.Type,
+		Zero: f.Tag.Get("zero"), Minus: f.Tag.Get("minus"), Least: f.Tag.Get("least"),
+	}
 }
 
 func (s *Setting) read(tag reflect.StructTag) error {
@@ -129,6 +142,11 @@ func (s *Setting) read(tag reflect.StructTag) error {
 		s.Takes += zero
 		s.Want += zero
 	}
+	if s.Minus != "" {
+		minus := ", or -1 for " + s.Minus
+		s.Takes += minus
+		s.Want += minus
+	}
 	if why := tag.Get("why"); why != "" {
 		s.Want += "; " + why
 	}
@@ -138,7 +156,7 @@ func (s *Setting) read(tag reflect.StructTag) error {
 // what calls a value of a type.
 func what(t reflect.Type) string {
 	switch t.Name() {
-	case "Time":
+	case "Time", "Duration":
 		return "a span"
 	case "Rate":
 		return "a rate"
