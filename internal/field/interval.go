@@ -1,6 +1,7 @@
 package field
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"math"
@@ -48,8 +49,12 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 	switch e := v.Elem(); {
 	case e.CanInt():
 		var n int64
-		n, err = strconv.ParseInt(text, 10, 64)
+		n, err = parseWhole(text)
 		e.SetInt(n)
+	case e.CanUint():
+		var n int64
+		n, err = parseWhole(text)
+		e.SetUint(uint64(n))
 	case e.CanFloat():
 		var f float64
 		f, err = strconv.ParseFloat(text, 64)
@@ -58,6 +63,19 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 		err = fmt.Errorf("%v has no range", t)
 	}
 	return v.Elem().Interface(), err
+}
+
+// parseWhole reads a number such as 4096, or 2^12.
+func parseWhole(text string) (int64, error) {
+	power, ok := strings.CutPrefix(text, "2^")
+	if !ok {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := strconv.ParseUint(power, 10, 6)
+	if err == nil && n > 62 {
+		err = fmt.Errorf("%s is more than 2^62", text)
+	}
+	return 1 << n, err
 }
 
 // holds reports whether v lies within. Not a number lies nowhere.
@@ -80,19 +98,13 @@ func (i Interval) holds(v reflect.Value) bool {
 
 // compare compares two numbers of one type.
 func compare(a, b reflect.Value) int {
-	var less, more bool
-	if a.CanFloat() {
-		less, more = a.Float() < b.Float(), a.Float() > b.Float()
-	} else {
-		less, more = a.Int() < b.Int(), a.Int() > b.Int()
-	}
 	switch {
-	case less:
-		return -1
-	case more:
-		return 1
+	case a.CanFloat():
+		return cmp.Compare(a.Float(), b.Float())
+	case a.CanUint():
+		return cmp.Compare(a.Uint(), b.Uint())
 	}
-	return 0
+	return cmp.Compare(a.Int(), b.Int())
 }
 
 // words says what an interval takes; what is one such value ("a span"), of what it counts

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,14 +11,19 @@ import (
 // Setting is one field of a configuration, as its tags describe it:
 //
 //	yaml    its key in scenarios
-//	range   the values that it takes, an Interval
+//	range   the values that it takes, an Interval; of a list, each of them
+//	power   2 for powers of two in that range
 //	zero    what 0 stands for, which it takes then beside its range: "the line rate"
-//	of      what a number counts: "packets"
+//	of      what a number counts, or what a list holds: "packets"
+//	most    how many a list has at most
+//	plain   anything for a size that is written as a number of bytes
 //	least   the key of another setting of its type that it is no less than, where neither is a 0
 //	        that stands for something
 //	one     the words that it takes, with blanks between
 //	why     what a range follows from, or where it leads
 //	eg      an example
+//
+// A field may be a configuration in turn, or a pointer, list or map of such: see inside.
 type Setting struct {
 	Key, Field string
 	Type       reflect.Type
@@ -29,6 +35,9 @@ type Setting struct {
 	Want       string // the same as an Error has it
 
 	index, least int
+	list         *list
+	power, plain bool
+	inner        []Setting // of a configuration in a configuration
 }
 
 // Settings are those of a configuration of type T, in the order of its fields.
@@ -53,30 +62,41 @@ func Describe(t reflect.Type) ([]Setting, error) { return read(t) }
 // Check returns an *Error of the first setting that is out of its range, or nil. Rules across
 // settings, but for Least, are the caller's.
 func (s *Settings[T]) Check(c *T) error {
-	v := reflect.ValueOf(c).Elem()
-	for i := range s.all {
-		if want := s.all[i].fault(v); want != "" {
-			return &Error{Of: s.of, Key: s.all[i].Key, Value: v.Field(s.all[i].index).Interface(), Want: want}
-		}
+	if errs := s.faults(c); len(errs) > 0 {
+		return errs[0]
 	}
 	return nil
 }
 
-// fault says what the setting has to be, if in config it is not.
-func (s *Setting) fault(config reflect.Value) string {
+// CheckAll returns an *Error of each setting that is out of its range, joined.
+func (s *Settings[T]) CheckAll(c *T) error { return errors.Join(s.faults(c)...) }
+
+func (s *Settings[T]) faults(c *T) []error {
+	return faults(nil, s.of, "", reflect.ValueOf(c).Elem(), s.all)
+}
+
+// fault says what the setting has to be, if in config it is not, and which value is at fault.
+// below is where config's keys stand.
+func (s *Setting) fault(config reflect.Value, below string) (value any, want string) {
 	v := config.Field(s.index)
-	switch {
-	case s.Zero != "" && v.IsZero():
-		return ""
-	case s.Words != nil && !slices.Contains(s.Words, v.String()), s.Range != nil && !s.Range.holds(v):
-		return s.Want
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil, ""
+		}
+		v = v.Elem()
 	}
-	if s.Least != "" {
+	if s.list != nil {
+		return s.list.fault(v)
+	}
+	if s.refuses(v) {
+		return s.shown(v), s.Want
+	}
+	if s.Least != "" && (s.Zero == "" || !v.IsZero()) {
 		if least := config.Field(s.least); compare(v, least) < 0 {
-			return fmt.Sprintf("choose at least %s, %v", s.Least, least.Interface())
+			return s.shown(v), fmt.Sprintf("choose at least %s%s, %v", below, s.Least, least.Interface())
 		}
 	}
-	return ""
+	return nil, ""
 }
 
 func read(t reflect.Type) ([]Setting, error) {
@@ -86,6 +106,12 @@ func read(t reflect.Type) ([]Setting, error) {
 		s := Setting{Key: f.Tag.Get("yaml"), Field: f.Name, Type: f.Type, Zero: f.Tag.Get("zero"), Least: f.Tag.Get("least"), index: i}
 		if err := s.read(f.Tag); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Key, err)
+		}
+		if t := inside(f); t != nil {
+			var err error
+			if s.inner, err = read(t); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.Key, err)
+			}
 		}
 		all = append(all, s)
 	}
@@ -103,6 +129,13 @@ func read(t reflect.Type) ([]Setting, error) {
 }
 
 func (s *Setting) read(tag reflect.StructTag) error {
+	t := s.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice {
+		return s.readList(tag)
+	}
 	if text := tag.Get("one"); text != "" {
 		s.Words = strings.Fields(text)
 		n := len(s.Words) - 1
@@ -114,12 +147,18 @@ func (s *Setting) read(tag reflect.StructTag) error {
 	if text == "" {
 		return nil
 	}
-	r, err := parseInterval(text, s.Type)
+	if s.plain = tag.Get("plain") != ""; s.plain {
+		t = reflect.TypeFor[int64]()
+	}
+	r, err := parseInterval(text, t)
 	if err != nil {
 		return err
 	}
-	s.Range = &r
-	s.Takes = r.words(what(s.Type), tag.Get("of"))
+	s.Range, s.power = &r, tag.Get("power") == "2"
+	s.Takes = r.words(what(t), tag.Get("of"))
+	if s.power {
+		s.Takes = strings.TrimSuffix("a power of two from "+s.Takes, " or more")
+	}
 	s.Want = "choose " + s.Takes
 	if eg := tag.Get("eg"); eg != "" && eg != "0" {
 		s.Want += ", such as " + eg

@@ -1,0 +1,126 @@
+package field
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+type mode uint8
+
+func (m mode) String() string { return [...]string{"slow", "fast", "mode(2)"}[m] }
+
+type port struct {
+	Rate int   `yaml:"rate" range:"[1,2^4]" zero:"none"`
+	Most int   `yaml:"most" range:"[0,99]" least:"rate"`
+	Wait *Time `yaml:"wait" range:"[1us,5us]"`
+}
+
+type shared struct {
+	Cycles uint64 `yaml:"cycles" range:"[1,2^20]"`
+}
+
+type device struct {
+	Shared shared          `yaml:",inline"`
+	Link   port            `yaml:"link"`
+	Peer   *port           `yaml:"peer"`
+	Ports  []port          `yaml:"ports" most:"2" of:"ports"`
+	Pairs  [2]port         `yaml:"pairs"`
+	Named  map[string]port `yaml:"named"`
+	Page   int             `yaml:"page" range:"[4,64]" power:"2" zero:"the usual one"`
+	Frame  Time            `yaml:"frame" range:"[64,128]" plain:"yes"`
+	Mode   mode            `yaml:"mode" one:"slow fast"`
+	Words  []string        `yaml:"words" one:"a b" most:"3"`
+	Shares []int           `yaml:"shares" range:"[0,100]"`
+	Other  port            `yaml:"-"`
+}
+
+func TestNested(t *testing.T) {
+	settings := Of[device]("nic")
+	good := func() *device {
+		return &device{Shared: shared{1}, Frame: 64}
+	}
+	if err := settings.CheckAll(good()); err != nil {
+		t.Error(err)
+	}
+	for _, x := range []struct {
+		change func(*device)
+		want   string
+	}{
+		{func(c *device) { c.Shared.Cycles = 0 }, "cycles is 0: choose 1 to 1048576"},
+		{func(c *device) { c.Shared.Cycles = 1<<63 + 1 }, "cycles is 9223372036854775809: choose 1 to 1048576"},
+		{func(c *device) { c.Link.Rate = 17 }, "link.rate is 17: choose 1 to 16, or 0 for none"},
+		{func(c *device) { c.Link.Rate = 7 }, "link.most is 0: choose at least link.rate, 7"},
+		{func(c *device) { w := Time(6); c.Link.Wait = &w }, "link.wait is 6us: choose 1us to 5us"},
+		{func(c *device) { w := Time(0); c.Link.Wait = &w }, "link.wait is 0us: choose 1us to 5us"},
+		{func(c *device) { c.Peer = &port{Rate: -1} }, "peer.rate is -1: choose 1 to 16, or 0 for none"},
+		{func(c *device) { c.Ports = []port{{}, {Most: 100}} }, "ports[1].most is 100: choose 0 to 99"},
+		{func(c *device) { c.Ports = make([]port, 3) }, "ports is 3: choose at most 2 ports"},
+		{func(c *device) { c.Pairs[1].Most = -1 }, "pairs[1].most is -1: choose 0 to 99"},
+		{func(c *device) { c.Named = map[string]port{"z": {Most: -1}, "a": {Most: -2}} }, "named.a.most is -2: choose 0 to 99"},
+		{func(c *device) { c.Page = 12 }, "page is 12: choose a power of two from 4 to 64, or 0 for the usual one"},
+		{func(c *device) { c.Page = 128 }, "page is 128: choose a power of two from 4 to 64, or 0 for the usual one"},
+		{func(c *device) { c.Frame = 12 }, "frame is 12: choose 64 to 128"},
+		{func(c *device) { c.Mode = 2 }, "mode is mode(2): choose slow or fast"},
+		{func(c *device) { c.Words = []string{"a", "c"} }, `words is "c": choose a or b`},
+		{func(c *device) { c.Words = strings.Fields("a b a b") }, `words is 4: choose at most 3 of them`},
+		{func(c *device) { c.Shares = []int{100, 101} }, "shares is 101: choose 0 to 100"},
+	} {
+		c := good()
+		x.change(c)
+		if err := settings.Check(c); err == nil || err.Error() != "nic: "+x.want {
+			t.Errorf("got  %v\nwant nic: %s", err, x.want)
+		}
+	}
+	c := good()
+	c.Link.Rate, c.Page, c.Other.Rate = 1, 5, 99
+	c.Named = map[string]port{"z": {Most: -1}, "a": {Most: -2}}
+	fields, rest := Errors(settings.CheckAll(c))
+	keys := ""
+	for _, f := range fields {
+		keys += f.Key + " "
+	}
+	if rest != nil || keys != "link.most named.a.most named.z.most page " {
+		t.Errorf("all of them: %s%v", keys, rest)
+	}
+}
+
+// A page says of a list what it holds.
+func TestListInWords(t *testing.T) {
+	settings, err := Describe(reflect.TypeFor[device]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{"ports": "at most 2 ports", "words": "each a or b, at most 3 of them", "shares": "each 0 to 100"}
+	for _, s := range settings {
+		if s.Takes == words[s.Key] {
+			delete(words, s.Key)
+		}
+	}
+	if len(words) > 0 {
+		t.Errorf("not said: %v", words)
+	}
+}
+
+// A wrong tag is found in a configuration inside another and in lists.
+func TestWrongNestedTags(t *testing.T) {
+	type inner struct {
+		A int `yaml:"a" range:"[0,2^63]"`
+	}
+	for want, typ := range map[string]reflect.Type{
+		"b: a: range": reflect.TypeFor[struct {
+			B []inner `yaml:"b"`
+		}](),
+		"b: range": reflect.TypeFor[struct {
+			B []bool `yaml:"b" range:"[0,1]"`
+		}](),
+		"b: strconv": reflect.TypeFor[struct {
+			B []bool `yaml:"b" most:"few"`
+		}](),
+	} {
+		if _, err := Describe(typ); !strings.HasPrefix(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
