@@ -35,7 +35,7 @@ func inside(f reflect.StructField) reflect.Type {
 func faults(errs []error, of, below string, config reflect.Value, settings []Setting) []error {
 	for i := range settings {
 		s := &settings[i]
-		if value, want := s.fault(config, below); want != "" {
+		if value, want := s.fault(config); want != "" {
 			errs = append(errs, &Error{Of: of, Key: below + s.Key, Value: value, Want: want})
 		}
 		if s.inner != nil {

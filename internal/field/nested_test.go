@@ -33,6 +33,9 @@ type device struct {
 	Mode   mode            `yaml:"mode" one:"slow fast"`
 	Words  []string        `yaml:"words" one:"a b" most:"3"`
 	Shares []int           `yaml:"shares" range:"[0,100]"`
+	Loss   float64         `yaml:"loss" range:"[0,1]" as:"a probability"`
+	Alpha  float64         `yaml:"alpha" range:"[1/1024,2^20]" as:"a number" zero:"one"`
+	Growth float64         `yaml:"growth" range:"(0,1000]" as:"a share" zero:"no marks" eg:"0.25"`
 	Other  port            `yaml:"-"`
 }
 
@@ -51,7 +54,7 @@ func TestNested(t *testing.T) {
 		{func(c *device) { c.Shared.Cycles = 0 }, "cycles is 0: choose 1 to 1048576"},
 		{func(c *device) { c.Shared.Cycles = 1<<63 + 1 }, "cycles is 9223372036854775809: choose 1 to 1048576"},
 		{func(c *device) { c.Link.Rate = 17 }, "link.rate is 17: choose 1 to 16, or 0 for none"},
-		{func(c *device) { c.Link.Rate = 7 }, "link.most is 0: choose at least link.rate, 7"},
+		{func(c *device) { c.Link.Rate = 7 }, "link.most is 0: choose at least rate, 7"},
 		{func(c *device) { w := Time(6); c.Link.Wait = &w }, "link.wait is 6us: choose 1us to 5us"},
 		{func(c *device) { w := Time(0); c.Link.Wait = &w }, "link.wait is 0us: choose 1us to 5us"},
 		{func(c *device) { c.Peer = &port{Rate: -1} }, "peer.rate is -1: choose 1 to 16, or 0 for none"},
@@ -62,6 +65,9 @@ func TestNested(t *testing.T) {
 		{func(c *device) { c.Page = 12 }, "page is 12: choose a power of two from 4 to 64, or 0 for the usual one"},
 		{func(c *device) { c.Page = 128 }, "page is 128: choose a power of two from 4 to 64, or 0 for the usual one"},
 		{func(c *device) { c.Frame = 12 }, "frame is 12: choose 64 to 128"},
+		{func(c *device) { c.Loss = 2 }, "loss is 2: choose a probability from 0 to 1"},
+		{func(c *device) { c.Alpha = 1.0 / 1025 }, "alpha is 0.000975609756097561: choose a number from 1/1024 to 2^20, or 0 for one"},
+		{func(c *device) { c.Growth = -1 }, "growth is -1: choose a positive share up to 1000, such as 0.25, or 0 for no marks"},
 		{func(c *device) { c.Mode = 2 }, "mode is mode(2): choose slow or fast"},
 		{func(c *device) { c.Words = []string{"a", "c"} }, `words is "c": choose a or b`},
 		{func(c *device) { c.Words = strings.Fields("a b a b") }, `words is 4: choose at most 3 of them`},
@@ -74,12 +80,22 @@ func TestNested(t *testing.T) {
 		}
 	}
 	c := good()
+	c.Alpha = 1.0 / 1024
+	if err := settings.Check(c); err != nil {
+		t.Error(err)
+	}
 	c.Link.Rate, c.Page, c.Other.Rate = 1, 5, 99
 	c.Named = map[string]port{"z": {Most: -1}, "a": {Most: -2}}
+	if settings.Holds(c, "page") || settings.Holds(c, "link.most") || !settings.Holds(c, "link.rate") {
+		t.Error("Holds is not of that setting")
+	}
 	fields, rest := Errors(settings.CheckAll(c))
 	keys := ""
 	for _, f := range fields {
 		keys += f.Key + " "
+	}
+	if err := Of[port]("nic").CheckBelow("ports[1].", &port{Rate: 17, Most: 17}); err == nil || err.Error() != "nic: ports[1].rate is 17: choose 1 to 16, or 0 for none" {
+		t.Error(err)
 	}
 	if rest != nil || keys != "link.most named.a.most named.z.most page " {
 		t.Errorf("all of them: %s%v", keys, rest)

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 //	zero    what 0 stands for, which it takes then beside its range: "the line rate"
 //	of      what a number counts, or what a list holds: "packets"
 //	most    how many a list has at most
+//	as      what one value is: "a probability"
 //	plain   anything for a size that is written as a number of bytes
 //	least   the key of another setting of its type that it is no less than, where neither is a 0
 //	        that stands for something
@@ -62,22 +64,32 @@ func Describe(t reflect.Type) ([]Setting, error) { return read(t) }
 // Check returns an *Error of the first setting that is out of its range, or nil. Rules across
 // settings, but for Least, are the caller's.
 func (s *Settings[T]) Check(c *T) error {
-	if errs := s.faults(c); len(errs) > 0 {
+	if errs := s.faults("", c); len(errs) > 0 {
 		return errs[0]
 	}
 	return nil
 }
 
 // CheckAll returns an *Error of each setting that is out of its range, joined.
-func (s *Settings[T]) CheckAll(c *T) error { return errors.Join(s.faults(c)...) }
+func (s *Settings[T]) CheckAll(c *T) error { return s.CheckBelow("", c) }
 
-func (s *Settings[T]) faults(c *T) []error {
-	return faults(nil, s.of, "", reflect.ValueOf(c).Elem(), s.all)
+// CheckBelow is CheckAll of a configuration whose keys stand behind others: "classes[3].".
+func (s *Settings[T]) CheckBelow(below string, c *T) error {
+	return errors.Join(s.faults(below, c)...)
+}
+
+// Holds reports whether the setting of that key is in its range.
+func (s *Settings[T]) Holds(c *T, key string) bool {
+	bad, _ := Errors(s.CheckAll(c))
+	return !slices.ContainsFunc(bad, func(e *Error) bool { return e.Key == key })
+}
+
+func (s *Settings[T]) faults(below string, c *T) []error {
+	return faults(nil, s.of, below, reflect.ValueOf(c).Elem(), s.all)
 }
 
 // fault says what the setting has to be, if in config it is not, and which value is at fault.
-// below is where config's keys stand.
-func (s *Setting) fault(config reflect.Value, below string) (value any, want string) {
+func (s *Setting) fault(config reflect.Value) (value any, want string) {
 	v := config.Field(s.index)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -93,7 +105,7 @@ func (s *Setting) fault(config reflect.Value, below string) (value any, want str
 	}
 	if s.Least != "" && (s.Zero == "" || !v.IsZero()) {
 		if least := config.Field(s.least); compare(v, least) < 0 {
-			return s.shown(v), fmt.Sprintf("choose at least %s%s, %v", below, s.Least, least.Interface())
+			return s.shown(v), fmt.Sprintf("choose at least %s, %v", s.Least, least.Interface())
 		}
 	}
 	return nil, ""
@@ -155,7 +167,10 @@ func (s *Setting) read(tag reflect.StructTag) error {
 		return err
 	}
 	s.Range, s.power = &r, tag.Get("power") == "2"
-	s.Takes = r.words(what(t), tag.Get("of"))
+	s.Takes = r.words(cmp.Or(tag.Get("as"), what(t)), tag.Get("of"))
+	if as := tag.Get("as"); as != "" && r.closed() {
+		s.Takes = as + " from " + s.Takes
+	}
 	if s.power {
 		s.Takes = strings.TrimSuffix("a power of two from "+s.Takes, " or more")
 	}
