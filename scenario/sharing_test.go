@@ -27,7 +27,7 @@ workloads:
 		"nic.with.egress={tsa: [ets, ets, strict], tcbw: [40, 60], prio_tc: [0, 1, 2, 2]}": "",
 		"workloads[1].function=2":                                              "workloads[1].function: is 2: nic.with.functions has 2; choose 0 to 1",
 		"workloads[0].function=-1":                                             "workloads[0].function: is -1, and no system's NICs have more than 2",
-		"nic.with.functions=[{min_tx_rate: 2Gbps, max_tx_rate: 1Gbps}]":        "nic.with.functions[0].max_tx_rate: is 1Gbps: choose at least functions[0].min_tx_rate, 2Gbps",
+		"nic.with.functions=[{min_tx_rate: 2Gbps, max_tx_rate: 1Gbps}]":        "nic.with.functions[0].max_tx_rate: is 1Gbps: choose at least min_tx_rate, 2Gbps",
 		"nic.with.functions=[{}, {max_tx_rate: 1Kbps}]":                        "nic.with.functions[1].max_tx_rate: is 1Kbps: choose 1Mbps to",
 		"nic.with.egress={tsa: [ets, fair]}":                                   `egress.tsa: is "fair": choose strict or ets`,
 		"nic.with.egress={tsa: [ets, ets, ets, ets, ets, ets, ets, ets, ets]}": "egress.tsa: is 9: choose at most 8 traffic classes",
