@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Interval is the range of a number, as a tag writes it: "(0,1]", "[1,)", "[100ns,1s]". A
@@ -49,6 +50,10 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 	}
 	var err error
 	switch e := v.Elem(); {
+	case t == reflect.TypeFor[time.Duration]():
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		e.SetInt(int64(d))
 	case e.CanInt():
 		var n int64
 		n, err = parseWhole(text)

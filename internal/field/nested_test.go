@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 type mode uint8
@@ -99,6 +100,16 @@ func TestNested(t *testing.T) {
 	}
 	if rest != nil || keys != "link.most named.a.most named.z.most page " {
 		t.Errorf("all of them: %s%v", keys, rest)
+	}
+}
+
+// A setting without a key has the name of its field, and a span may be a time.Duration.
+func TestPlainNames(t *testing.T) {
+	type config struct {
+		MaxAge time.Duration `range:"(0s,2ms]"`
+	}
+	if err := Of[config]("tags").Check(&config{MaxAge: time.Second}); err == nil || err.Error() != "tags: MaxAge is 1s: choose a positive span up to 2ms" {
+		t.Error(err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Setting is one field of a configuration, as its tags describe it:
 //
-//	yaml    its key in scenarios
+//	yaml    its key in scenarios; without one its key is the field's name
 //	range   the values that it takes, an Interval; of a list, each of them
 //	power   2 for powers of two in that range
 //	zero    what 0 stands for, which it takes then beside its range: "the line rate"
@@ -115,7 +115,7 @@ func read(t reflect.Type) ([]Setting, error) {
 	var all []Setting
 	for i := range t.NumField() {
 		f := t.Field(i)
-		s := Setting{Key: f.Tag.Get("yaml"), Field: f.Name, Type: f.Type, Zero: f.Tag.Get("zero"), Least: f.Tag.Get("least"), index: i}
+		s := Setting{Key: cmp.Or(f.Tag.Get("yaml"), f.Name), Field: f.Name, Type: f.Type, Zero: f.Tag.Get("zero"), Least: f.Tag.Get("least"), index: i}
 		if err := s.read(f.Tag); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Key, err)
 		}
@@ -192,7 +192,7 @@ func (s *Setting) read(tag reflect.StructTag) error {
 // what calls a value of a type.
 func what(t reflect.Type) string {
 	switch t.Name() {
-	case "Time":
+	case "Time", "Duration":
 		return "a span"
 	case "Rate":
 		return "a rate"

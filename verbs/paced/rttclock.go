@@ -1,5 +1,7 @@
 package paced
 
+import "fmt"
+
 // RTTClock is by which clocks a round trip is taken (TIMELY section 5, figure 11).
 type RTTClock uint8
 
@@ -21,7 +23,12 @@ const (
 
 var rttClockNames = [...]string{"calibrated", "nic", "software"}
 
-func (c RTTClock) String() string { return rttClockNames[c] }
+func (c RTTClock) String() string {
+	if int(c) < len(rttClockNames) {
+		return rttClockNames[c]
+	}
+	return fmt.Sprintf("RTTClock(%d)", uint8(c))
+}
 
 // stamped reports whether completions should carry the NIC's timestamps.
 func (s *shard) stamped() bool {
