@@ -113,6 +113,43 @@ func TestPlainNames(t *testing.T) {
 	}
 }
 
+// Texts set settings by their keys.
+func TestParse(t *testing.T) {
+	type link struct {
+		Loss  float64 `yaml:"loss" range:"[0,1]" unit:"%" eg:"0.1%"`
+		Delay Time    `yaml:"delay" range:"(0us,9us]" zero:"none"`
+	}
+	type options struct {
+		Mode   string `yaml:"mode" one:"a b"`
+		On     bool   `yaml:"on"`
+		Asks   *bool  `yaml:"asks"`
+		Window int    `yaml:"window" range:"[1,2^4]" of:"packets" zero:"all"`
+		Class  uint8  `yaml:"class"`
+		Link   link   `yaml:",inline"`
+		Own    int    `yaml:"-"`
+	}
+	o, settings := options{Mode: "a", Class: 7}, Of[options]("soft")
+	err := settings.Parse(&o, map[string][]string{"mode": {"a", "b"}, "on": {"on"}, "asks": {"off"}, "window": {"0x10"}, "loss": {"5%"}, "delay": {"4us"}})
+	if err != nil || o.Asks == nil || *o.Asks {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if o.Asks = nil; o != (options{"b", true, nil, 16, 7, link{0.05, 4}, 0}) {
+		t.Errorf("%+v", o)
+	}
+	for text, want := range map[string]string{
+		"mode=c": `"c": choose a or b`, "on=1": `"1": choose on or off`, "asks=": `"": choose on or off`,
+		"window=0": `"0": choose 1 to 16 packets`, "window=x": `"x": choose 1 to 16 packets`, "class=256": `"256": choose a whole number of 8 bits`,
+		"loss=0.5": `"0.5": choose 0% to 100%, such as 0.1%`, "loss=NaN%": `"NaN%": choose 0% to 100%, such as 0.1%`, "loss=101%": `"101%": choose 0% to 100%, such as 0.1%`,
+		"delay=0us": `"0us": choose a positive span up to 9us`, "delay=5": "unexpected EOF",
+		"-=1": "unknown option, expected mode, on, asks, window, class, loss, delay", ",inline=1": "unknown option, expected mode, on, asks, window, class, loss, delay",
+	} {
+		key, value, _ := strings.Cut(text, "=")
+		if err := settings.Parse(&o, map[string][]string{key: {value}}); err == nil || err.Error() != "option "+key+": "+want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // A page says of a list what it holds.
 func TestListInWords(t *testing.T) {
 	settings, err := Describe(reflect.TypeFor[device]())

@@ -39,6 +39,8 @@ type Setting struct {
 	index, least int
 	list         *list
 	power, plain bool
+	percent      bool      // of texts
+	eg           string    // an example
 	inner        []Setting // of a configuration in a configuration
 }
 
@@ -148,6 +150,7 @@ func (s *Setting) read(tag reflect.StructTag) error {
 	if t.Kind() == reflect.Slice {
 		return s.readList(tag)
 	}
+	s.percent, s.eg = tag.Get("unit") == "%", tag.Get("eg")
 	if text := tag.Get("one"); text != "" {
 		s.Words = strings.Fields(text)
 		n := len(s.Words) - 1
