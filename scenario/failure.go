@@ -25,7 +25,7 @@ type Failure struct {
 	Down bool `yaml:"down" eg:"true"`
 	// What is left of the link's rate; 0 is all of it.
 	Rate units.Rate `yaml:"rate" eg:"10Gbps"`
-	// Probability of loss for each packet, 0 to 1.
+	// Probability of loss for each packet.
 	Loss float64 `yaml:"loss" eg:"0.01"`
 }
 
@@ -36,8 +36,8 @@ type EIN struct {
 	// Share of the link's rate by which a queue grows in an incast; Pulser has
 	// 0.25. 0 turns marking off.
 	Gradient float64 `yaml:"gradient" eg:"0.25"`
-	// Dequeues that the gradient is averaged over, 1 to 4096.
-	Window int `yaml:"window" eg:"50"`
+	// Dequeues that the gradient is averaged over.
+	Window int `yaml:"window" eg:"50" range:"[1,4096]" of:"dequeues"`
 	// Queue at or below which an incast ends: more than ECN's threshold, and
 	// `ecn.at_rate` goes for it as well.
 	HighWater units.Bytes `yaml:"high_water" eg:"120KiB"`
@@ -45,8 +45,8 @@ type EIN struct {
 
 // Class overrides the fabric's settings for one priority.
 type Class struct {
-	// The priority, 0 to 7; 7 is the most urgent.
-	Priority int `yaml:"priority" eg:"3" req:"yes"`
+	// The priority; 7 is the most urgent.
+	Priority int `yaml:"priority" eg:"3" req:"yes" range:"[0,7]"`
 	// 0 is strict priority: served before all that are less urgent, and before all
 	// with a weight. Queues with weights share what remains in proportion.
 	Weight int `yaml:"weight" eg:"2"`
@@ -86,9 +86,6 @@ func (f *Fabric) checkClasses(d *tree.Document, at func(string) string) {
 	seen := map[int]bool{}
 	for i, c := range f.Classes {
 		path := fmt.Sprintf("fabric.classes[%d].priority", i)
-		if c.Priority < 0 || c.Priority >= fabric.MaxPriorities {
-			d.Fail(at(path), "is %d: choose 0 to %d", c.Priority, fabric.MaxPriorities-1)
-		}
 		if seen[c.Priority] {
 			d.Fail(at(path), "priority %d is there twice: say all of it once", c.Priority)
 		}

@@ -119,7 +119,7 @@ func TestFailureErrors(t *testing.T) {
 		"fabric.ein={window: 0}":                                   "ein.window: is 0: choose",
 		"fabric.ein={high_water: -1B}":                             "ein.high_water: is -1B: choose",
 		"fabric.pfc.watchdog=-1us":                                 "pfc.watchdog: is -1us",
-		"fabric.pfc.watchdog_action=cry":                           `pfc.watchdog_action: unknown value "cry", expected drop or forward`,
+		"fabric.pfc.watchdog_action=cry":                           `pfc.watchdog_action: is "cry": choose drop or forward`,
 		"fabric.classes=[{priority: 8}]":                           "classes[0].priority: is 8: choose 0 to 7",
 		"fabric.classes=[{priority: 1}, {priority: 1}]":            "classes[1].priority: priority 1 is there twice",
 		"fabric.classes=[{priority: 1, weight: -1}]":               "classes[0].weight: is -1",

@@ -9,7 +9,7 @@ import (
 // Host is the hosts' processors: what delays the thread that posts and polls
 // (internal/host). All hosts are alike.
 type Host struct {
-	// Share of its core's time that other work takes, 0 to 0.95. That work goes
+	// Share of its core's time that other work takes. That work goes
 	// before the thread, and interrupts it: everything that the host does waits.
 	Load float64 `yaml:"load" eg:"0.5"`
 	// Mean length of a piece of that work; lengths and gaps are exponential.

@@ -205,7 +205,7 @@ type PFC struct {
 	Watchdog units.Time `yaml:"watchdog" eg:"200us"`
 	// What it does then, until the pause ends: `drop` what is in the queue and what
 	// comes, or `forward` in spite of it.
-	WatchdogAction string `yaml:"watchdog_action" eg:"forward"`
+	WatchdogAction string `yaml:"watchdog_action" eg:"forward" one:"drop forward"`
 }
 
 // ECN is marking by the length of the queue (RED without averaging).
@@ -238,7 +238,7 @@ type Switch struct {
 type Fault struct {
 	// The direction, such as `tor0->h3`, or `*` for all.
 	Link string `yaml:"link" eg:"tor0->h3" req:"yes"`
-	// Probability of loss for each packet, 0 to 1.
+	// Probability of loss for each packet.
 	Loss float64 `yaml:"loss" eg:"0.001" req:"yes"`
 }
 
@@ -261,93 +261,93 @@ type NIC struct {
 	// and the fixed latencies below, for studies of the fabric. Reduced NICs carry
 	// Writes and READs, of flows and of connections that workloads keep, and run the
 	// engine themselves; engines whose receivers grant need them, and have no READs.
-	Model string `yaml:"model" eg:"reduced"`
+	Model string `yaml:"model" eg:"reduced" one:"staged reduced"`
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.
 	Preset string `yaml:"preset" eg:"cx7"`
 	// The host's processors by generation, which have their PCIe's generation, latency and credits, in place of
 	// those of the preset; docs/nic.md has the table.
 	Host string `yaml:"host" eg:"icelake"`
-	// Ports of a NIC, 1 or 2: with 2, the network's first two hosts are the ports of one NIC in one machine, and so
+	// Ports of a NIC: with 2, the network's first two hosts are the ports of one NIC in one machine, and so
 	// are the next two. Ports share PCIe with the memory behind it, the memory on the chip and the processing units.
-	Ports int `yaml:"ports" eg:"1"`
+	Ports int `yaml:"ports" eg:"1" range:"[1,2]"`
 	// Parameters of the preset that are other than it has them, below.
 	With With `yaml:"with" eg:"{pcie: {rate: gen3x8}, wqe_fetch: 4}"`
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,
 	// which sees a completion a segment; `offload` is inside the NIC, which sees
 	// every acknowledgement; `auto` is offload for engines that need what
 	// switches report or choose paths and in reduced NICs, and else host.
-	Mode string `yaml:"mode" eg:"offload"`
+	Mode string `yaml:"mode" eg:"offload" one:"auto host offload"`
 	// Payload of a full packet, in bytes: 256, 512, 1024, 2048 or 4096, the path
 	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for
 	// comparison with other simulators. No unit.
-	MTU units.Bytes `yaml:"mtu" eg:"4096" plain:"yes"`
+	MTU units.Bytes `yaml:"mtu" eg:"4096" plain:"yes" range:"[64,65535]"`
 	// Packets for each acknowledgement; a message's last packet is always
 	// acknowledged. Where the engine runs in the NIC, 1 gives it all there is to
 	// know. At least one packet of an engine's window asks for an
 	// acknowledgement.
-	AckEvery int `yaml:"ack_every" eg:"4"`
-	// Priority of data packets, 0 to 7; 7 is the most urgent.
-	Priority int `yaml:"priority" eg:"3"`
-	// Priority of acknowledgements, and of grants, 0 to 7. If left out, the most
+	AckEvery int `yaml:"ack_every" eg:"4" range:"[1,2^20]"`
+	// Priority of data packets; 7 is the most urgent.
+	Priority int `yaml:"priority" eg:"3" range:"[0,7]"`
+	// Priority of acknowledgements, and of grants. If left out, the most
 	// urgent of the engine's where it chooses priorities.
-	AckPriority int `yaml:"ack_priority" eg:"4"`
+	AckPriority int `yaml:"ack_priority" eg:"4" range:"[0,7]"`
 	// Least time between two congestion notification packets with which a queue pair
 	// answers marked ones, for engines that live on them. They have the priority of
 	// acknowledgements.
-	CNPInterval units.Time `yaml:"cnp_interval" eg:"50us"`
-	// Retransmission timer as InfiniBand encodes it: 4.096 us * 2^n, n from 1 to
-	// 31; 0 is none.
-	Timeout int `yaml:"timeout" eg:"10"`
-	// Retries after a timeout or a sequence error without progress, 0 to 7.
-	RetryCount int `yaml:"retry_cnt" eg:"3"`
-	// Retries after a receiver was not ready, 0 to 6; 7 is without end.
-	RNRRetry int `yaml:"rnr_retry" eg:"3"`
+	CNPInterval units.Time `yaml:"cnp_interval" eg:"50us" range:"(0,1s]"`
+	// Retransmission timer as InfiniBand encodes it: 4.096 us * 2^n; 0 is
+	// none.
+	Timeout int `yaml:"timeout" eg:"10" range:"[0,31]"`
+	// Retries after a timeout or a sequence error without progress.
+	RetryCount int `yaml:"retry_cnt" eg:"3" range:"[0,7]"`
+	// Retries after a receiver was not ready; 7 is without end.
+	RNRRetry int `yaml:"rnr_retry" eg:"3" range:"[0,7]"`
 	// Work requests that a queue pair's send queue holds.
-	SendDepth int `yaml:"send_depth" eg:"256"`
+	SendDepth int `yaml:"send_depth" eg:"256" range:"[1,2^15]"`
 	// RDMA Reads and atomics that a queue pair may have outstanding.
-	MaxRdAtomic int `yaml:"max_rd_atomic" eg:"4"`
+	MaxRdAtomic int `yaml:"max_rd_atomic" eg:"4" range:"[1,255]"`
 	// Of reduced NICs: from a flow's start to the choice of its first packet. If left
 	// out, what the preset takes on an idle link for doorbell and element and to fetch
 	// that packet's payload.
-	HostStart *units.Time `yaml:"host_start" eg:"900ns"`
+	HostStart *units.Time `yaml:"host_start" eg:"900ns" range:"[0,1s]"`
 	// Of reduced NICs: from the NIC's choice of a packet to its first bit on the
 	// wire. If left out, the preset's transmit pipeline, and then round trips begin with
 	// that bit, otherwise with the choice.
-	HostSend *units.Time `yaml:"host_send" eg:"100ns"`
+	HostSend *units.Time `yaml:"host_send" eg:"100ns" range:"[0,1s]"`
 	// Of reduced NICs: from a packet's last bit to its transport. If left out, the
 	// preset's receive pipeline and the time of its stages.
-	HostReceive *units.Time `yaml:"host_receive" eg:"150ns"`
+	HostReceive *units.Time `yaml:"host_receive" eg:"150ns" range:"[0,1s]"`
 	// Of reduced NICs: from the arrival of a flow's last acknowledgement to the
 	// host's knowledge of it. If left out, the time in which the preset writes a
 	// completion.
-	Completion *units.Time `yaml:"completion" eg:"300ns"`
+	Completion *units.Time `yaml:"completion" eg:"300ns" range:"[0,1s]"`
 }
 
 // Shim is the pacing layer in the host (verbs/paced).
 type Shim struct {
-	// Writes and Reads are cut into segments of this size, 4KiB to 64KiB; the
+	// Writes and Reads are cut into segments of this size; the
 	// engine sees one completion for each.
-	Segment units.Bytes `yaml:"segment" eg:"64KiB"`
+	Segment units.Bytes `yaml:"segment" eg:"64KiB" range:"[4KiB,64KiB]"`
 	// Most payload that a queue pair has with the NIC and not completed, whatever
 	// the engine says. 0 follows the link, so that the engine and not this decides: twice
 	// the hosts' rate times the round trip of a packet on the idle network, in whole
 	// segments, and no less than four of them and 64KiB. The JSON says what came of it.
-	Outstanding units.Bytes `yaml:"outstanding" eg:"256KiB"`
+	Outstanding units.Bytes `yaml:"outstanding" eg:"256KiB" range:"(0,1GiB]" zero:"what the link asks for" least:"segment"`
 	// Rate at which the NIC paces the packets of a segment (TIMELY section 5, the
 	// hybrid); 0 is line rate.
-	NICRate units.Rate `yaml:"nic_rate" eg:"5Gbps"`
+	NICRate units.Rate `yaml:"nic_rate" eg:"5Gbps" range:"(0,)" zero:"line rate"`
 	// Uniform noise from 0 to this is added to each round trip that the engine is
 	// told, to see what it tolerates; reported round trips are without.
-	RTTNoise units.Time `yaml:"rtt_noise" eg:"100us"`
+	RTTNoise units.Time `yaml:"rtt_noise" eg:"100us" range:"(0,1s]" zero:"none"`
 	// How often the NIC's clock is read against the host's; 0 is never, and
 	// round trips are then those of polling.
-	CalibrateEvery units.Time `yaml:"calibrate_every" eg:"10ms"`
+	CalibrateEvery units.Time `yaml:"calibrate_every" eg:"10ms" range:"(0,60s]" zero:"never"`
 	// By which clocks round trips are taken: `calibrated`, from the host's post to
 	// the NIC's timestamp of the completion, which calibration maps to the host's
 	// clock; `nic`, by the NIC's timestamps of a segment's first packet leaving and
 	// of its completion; `software`, from the host's post to its poll.
-	Clock string `yaml:"clock" eg:"software"`
+	Clock string `yaml:"clock" eg:"software" one:"calibrated nic software"`
 }
 
 // Measure chooses what is sampled over time.

@@ -8,9 +8,11 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	setting "github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -65,6 +67,13 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", path, err)) // a tag of the program's own
 	}
+	for _, t := range ruled[v.Type()] {
+		more, err := setting.Describe(t)
+		if err != nil {
+			panic(fmt.Sprintf("%v: %v", t, err))
+		}
+		described = append(described, more...)
+	}
 	var keys []Key
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -76,7 +85,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		if tag == "" || tag == "-" || tag == ",variant" {
 			continue
 		}
-		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart"), Takes: described[i].Takes}
+		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart"), Takes: takes(described, tag)}
 		inner, innerPath := v.Field(i), tree.Join(path, tag)
 		k.Value, k.Default = describe(inner)
 		if field.Tag.Get("plain") != "" {
@@ -118,6 +127,31 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		}
 	}
 	return all
+}
+
+// ruled has the types whose settings the ranges of a type's keys are, where it does not have
+// them itself: its own values are put into theirs.
+var ruled = map[reflect.Type][]reflect.Type{
+	reflect.TypeFor[Fabric]():   {reflect.TypeFor[fabric.Config](), reflect.TypeFor[fabric.SwitchConfig](), reflect.TypeFor[fabric.Class]()},
+	reflect.TypeFor[Switch]():   {reflect.TypeFor[fabric.SwitchConfig]()},
+	reflect.TypeFor[Class]():    {reflect.TypeFor[fabric.Class](), reflect.TypeFor[fabric.ECN]()},
+	reflect.TypeFor[ECN]():      {reflect.TypeFor[fabric.ECN]()},
+	reflect.TypeFor[EIN]():      {reflect.TypeFor[fabric.Notice]()},
+	reflect.TypeFor[PFC]():      {reflect.TypeFor[fabric.PFC]()},
+	reflect.TypeFor[Circuits](): {reflect.TypeFor[fabric.CircuitConfig]()},
+	reflect.TypeFor[Fault]():    {reflect.TypeFor[fabric.Fault]()},
+	reflect.TypeFor[Failure]():  {reflect.TypeFor[fabric.Failure]()},
+	reflect.TypeFor[Host]():     {reflect.TypeFor[host.Config]()},
+}
+
+// takes returns what the settings say in words of a key's values.
+func takes(settings []setting.Setting, key string) string {
+	for _, s := range settings {
+		if s.Key == key && s.Takes != "" {
+			return s.Takes
+		}
+	}
+	return ""
 }
 
 // inPreset reports whether a type is of parameters of NICs. They have no examples of

@@ -170,7 +170,7 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		if len(s.Programs) > 0 {
 			sys.checkForPrograms(d, path, at)
 		}
-		sys.checkShim(d, at)
+		failSettings(d, at, "shim", ofShim.CheckAll(&sys.Shim))
 		sys.checkHost(d, at)
 		sys.checkVerbs(d, at)
 		sys.checkFabric(d, at, s.graph)
@@ -281,11 +281,17 @@ func failFields(d *tree.Document, err error, path func(key string) string, whole
 	}
 }
 
-// minMTU and maxMTU bound what reduced NICs take.
-const (
-	minMTU = 64
-	maxMTU = 65535
+var (
+	ofNIC    = field.Of[NIC]("nic")
+	ofShim   = field.Of[Shim]("shim")
+	ofVerbs  = field.Of[Verbs]("verbs")
+	ofFabric = field.Of[Fabric]("fabric")
 )
+
+// failSettings points at the settings of a section that are out of their ranges.
+func failSettings(d *tree.Document, at func(string) string, section string, err error) {
+	failFields(d, err, func(key string) string { return at(section + "." + key) }, at(section))
+}
 
 func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	n := &sys.NIC
@@ -304,39 +310,15 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	if err == nil && n.With.check(d, at, &c) {
 		sys.nic = &c
 	}
-	if n.Model != ModelStaged && n.Model != ModelReduced {
-		d.Fail(at("nic.model"), "unknown value %q, expected staged or reduced", n.Model)
-	}
+	failSettings(d, at, "nic", ofNIC.CheckAll(n))
 	if !sys.Reduced() {
-		if m := n.MTU; m >= minMTU && m <= maxMTU && !ib.MTU(m).Valid() {
+		if m := n.MTU; ofNIC.Holds(n, "mtu") && !ib.MTU(m).Valid() {
 			d.Fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)
 		}
 		for _, x := range n.latencies() {
 			if *x.v != nil {
 				d.Fail(at(x.key), "the staged NIC has the latencies of its preset: leave it out, or set nic.model to reduced")
 			}
-		}
-	}
-	if n.Mode != ModeAuto && n.Mode != ModeHost && n.Mode != ModeOffload {
-		d.Fail(at("nic.mode"), "unknown value %q, expected auto, host or offload", n.Mode)
-	}
-	for _, r := range []struct {
-		key          string
-		v, low, high int
-	}{
-		{"mtu", int(n.MTU), minMTU, maxMTU},
-		{"ports", n.Ports, 1, 2},
-		{"ack_every", n.AckEvery, 1, 1 << 20},
-		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
-		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
-		{"timeout", n.Timeout, 0, 31},
-		{"retry_cnt", n.RetryCount, 0, 7},
-		{"rnr_retry", n.RNRRetry, 0, 7},
-		{"send_depth", n.SendDepth, 1, 1 << 15},
-		{"max_rd_atomic", n.MaxRdAtomic, 1, 255},
-	} {
-		if r.v < r.low || r.v > r.high {
-			d.Fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
 		}
 	}
 	if err == nil && !sys.Reduced() {
@@ -346,9 +328,6 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		if n.MaxRdAtomic > c.MaxRdAtomic {
 			d.Fail(at("nic.max_rd_atomic"), "is %d: the NIC's own is %d", n.MaxRdAtomic, c.MaxRdAtomic)
 		}
-	}
-	if n.CNPInterval <= 0 || n.CNPInterval > units.Second {
-		d.Fail(at("nic.cnp_interval"), "is %v: choose a span above 0 and up to 1s, such as 50us", n.CNPInterval)
 	}
 }
 
@@ -421,11 +400,6 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 	if n.Mode == ModeHost {
 		d.Fail(at("nic.mode"), "reduced NICs run the engine themselves: choose auto or offload, or set nic.model to staged")
 	}
-	for _, x := range n.latencies() {
-		if v := *x.v; v != nil && (*v < 0 || *v > units.Second) {
-			d.Fail(at(x.key), "is %v: choose 0 to 1s", *v)
-		}
-	}
 	if n.Ports != 1 {
 		d.Fail(at("nic.ports"), "reduced NICs have one port: choose 1, or set nic.model to staged")
 	}
@@ -452,28 +426,6 @@ func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Sce
 	}
 }
 
-func (sys *System) checkShim(d *tree.Document, at func(string) string) {
-	h := &sys.Shim
-	switch {
-	case h.Segment < 4*units.KiB || h.Segment > 64*units.KiB:
-		d.Fail(at("shim.segment"), "is %v: choose 4KiB to 64KiB", h.Segment)
-	case h.Outstanding != 0 && h.Outstanding < h.Segment || h.Outstanding > units.GiB:
-		d.Fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB, or 0 to follow the link", h.Outstanding, h.Segment)
-	}
-	if h.NICRate < 0 {
-		d.Fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
-	}
-	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
-		d.Fail(at("shim.clock"), "unknown value %q, expected calibrated, nic or software", c)
-	}
-	if h.RTTNoise < 0 || h.RTTNoise > units.Second {
-		d.Fail(at("shim.rtt_noise"), "is %v: choose a span of up to 1s, or 0 for none", h.RTTNoise)
-	}
-	if h.CalibrateEvery < 0 || h.CalibrateEvery > 60*units.Second {
-		d.Fail(at("shim.calibrate_every"), "is %v: choose a span of up to 60s, or 0 for never", h.CalibrateEvery)
-	}
-}
-
 // checkFabric holds the fabric against its own ranges, which package fabric knows, and
 // against the network.
 func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabric.Topology) {
@@ -483,17 +435,12 @@ func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabr
 	c.HostSend, c.HostReceive = 0, 0    // the NIC's
 	fields, rest := field.Errors(c.Validate())
 	for _, e := range fields {
-		f.fail(d, at, sys.NIC.MTU, e)
+		f.fail(d, at, &sys.NIC, e)
 	}
 	if rest != nil {
 		d.Fail(at("fabric"), "%v", rest)
 	}
-	if a := f.PFC.WatchdogAction; a != watchdogDrop && a != watchdogForward {
-		d.Fail(at("fabric.pfc.watchdog_action"), "unknown value %q, expected drop or forward", a)
-	}
-	if f.EIN.Window == 0 { // fabric has no need of it without a gradient
-		d.Fail(at("fabric.ein.window"), "is 0: choose 1 to 4096 dequeues, such as 50")
-	}
+	failSettings(d, at, "fabric", ofFabric.CheckAll(f))
 	f.checkCircuits(d, at, g)
 	f.checkClasses(d, at)
 	f.checkPrograms(d, at)
@@ -504,11 +451,11 @@ func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabr
 
 // fail points at the key of a fabric that package fabric complains of. A fault that a
 // switch or a priority has from the whole fabric is that of the fabric's key.
-func (f *Fabric) fail(d *tree.Document, at func(string) string, mtu units.Bytes, e *field.Error) {
+func (f *Fabric) fail(d *tree.Document, at func(string) string, n *NIC, e *field.Error) {
 	key := e.Key
 	if key == "max_frame" {
-		if mtu >= minMTU && mtu <= maxMTU { // otherwise that is the fault
-			d.Fail(at("nic.mtu"), "is %d, which makes frames of %v: choose less, so that they have at most 64KiB", mtu, e.Value)
+		if ofNIC.Holds(n, "mtu") { // otherwise that is the fault
+			d.Fail(at("nic.mtu"), "is %d, which makes frames of %v: choose less, so that they have at most 64KiB", n.MTU, e.Value)
 		}
 		return
 	}

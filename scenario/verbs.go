@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"math"
-
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -25,12 +23,12 @@ type Verbs struct {
 	Events bool `yaml:"events" eg:"true"`
 	// With `events`, moderation (ibv_modify_cq): the completions after which an event is
 	// raised, if `cq_period` has not passed since the first of them; 0 is no count.
-	CQCount int `yaml:"cq_count" eg:"16"`
-	// Whole microseconds up to 65535; 0 is no time.
-	CQPeriod units.Time `yaml:"cq_period" eg:"8us"`
+	CQCount int `yaml:"cq_count" eg:"16" range:"[0,65535]"`
+	// The time, in whole microseconds; 0 is none.
+	CQPeriod units.Time `yaml:"cq_period" eg:"8us" range:"[0,65535us]"`
 	// Memory of each queue pair at either end, in which its messages lie one behind the
 	// other, and over again. 0 has all messages of a host in one place.
-	Buffer units.Bytes `yaml:"buffer" eg:"64KiB"`
+	Buffer units.Bytes `yaml:"buffer" eg:"64KiB" range:"[0,1GiB]"`
 	// Whether each queue pair has memory regions of its own, as large as `buffer` or a
 	// message, and not a share of one of 2 GiB for the whole host.
 	MRPerQP bool `yaml:"mr_per_qp" eg:"true"`
@@ -53,6 +51,7 @@ func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 		}
 		return
 	}
+	failSettings(d, at, "verbs", ofVerbs.CheckAll(v))
 	depth := sys.NIC.SendDepth
 	if v.PostList < 1 || v.PostList > depth {
 		d.Fail(at("verbs.post_list"), "is %d: choose 1 to nic.send_depth, %d", v.PostList, depth)
@@ -78,16 +77,10 @@ func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 		}
 		d.Fail(at(key), "without events there is nothing to moderate: set verbs.events to true")
 	}
-	if v.CQCount < 0 || v.CQCount > math.MaxUint16 {
-		d.Fail(at("verbs.cq_count"), "is %d: choose 0 to %d", v.CQCount, math.MaxUint16)
-	}
-	if v.CQPeriod < 0 || v.CQPeriod%units.Microsecond != 0 || v.CQPeriod > math.MaxUint16*units.Microsecond {
-		d.Fail(at("verbs.cq_period"), "is %v: choose whole microseconds from 0 to %v", v.CQPeriod, math.MaxUint16*units.Microsecond)
+	if v.CQPeriod%units.Microsecond != 0 {
+		d.Fail(at("verbs.cq_period"), "is %v: choose whole microseconds", v.CQPeriod)
 	}
 	if v.Events && v.CQCount > 1 && v.CQPeriod == 0 {
 		d.Fail(at("verbs.cq_count"), "is %d: fewer completions than that would never be told; give verbs.cq_period too", v.CQCount)
-	}
-	if v.Buffer < 0 || v.Buffer > units.GiB {
-		d.Fail(at("verbs.buffer"), "is %v: choose a size of up to 1GiB, or 0", v.Buffer)
 	}
 }

@@ -116,7 +116,7 @@ func TestWithErrors(t *testing.T) {
 		{"nic.with.pcie.read_latency=530", "nic.with.pcie.read_latency: "},
 		{"nic.with.units={units: 4, answer: 1}", "nic.with.units: is 4: choose 1 to 1048576 cycles for units.request and units.answer, or no units"},
 		{"nic.with.pcie={tags: 1, posted_credits: -1}", "nic.with.pcie.posted_credits: is -1: choose 1 to 65536, or 0 for no limit"},
-		{"nic.with.limiter={min_rate: 1Gbps, max_rate: 1Mbps}", "nic.with.limiter.max_rate: is 1Mbps: choose at least limiter.min_rate, 1Gbps"},
+		{"nic.with.limiter={min_rate: 1Gbps, max_rate: 1Mbps}", "nic.with.limiter.max_rate: is 1Mbps: choose at least min_rate, 1Gbps"},
 		{"nic.with=[]", "nic.with: expected a mapping (key: value), got a list"},
 		{"nic.with.max_qp_wr=64", "nic.send_depth: is 128: the NIC's max_qp_wr is 64"},
 		{"systems[B].override.nic.with.pcie.mps=9999", "--set systems[B].override.nic.with.pcie.mps=9999: systems[1].override.nic.with.pcie.mps: is 9999: choose 16 to 4096"},

@@ -41,18 +41,6 @@ func Bad(of, key string, value any, want string, args ...any) error {
 	return &Error{Of: of, Key: key, Value: value, Want: fmt.Sprintf(want, args...)}
 }
 
-// Range returns an *Error unless v is from low to high, and nil otherwise. zero, unless
-// it is empty, says what 0 means; 0 is then in the range too.
-func Range[T ~int | ~int64 | ~uint64](of, key string, v, low, high T, zero string) error {
-	switch {
-	case v >= low && v <= high, zero != "" && v == 0:
-		return nil
-	case zero != "":
-		return Bad(of, key, v, "choose %v to %v, or 0 for %s", max(low, 1), high, zero)
-	}
-	return Bad(of, key, v, "choose %v to %v", low, high)
-}
-
 // Errors returns the Errors that err is made of, and the rest of it.
 func Errors(err error) (fields []*Error, rest error) {
 	var one *Error

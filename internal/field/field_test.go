@@ -6,26 +6,6 @@ import (
 	"testing"
 )
 
-func TestRange(t *testing.T) {
-	for _, x := range []struct {
-		v, low, high int
-		zero, want   string
-	}{
-		{5, 5, 7, "", ""},
-		{7, 5, 7, "", ""},
-		{4, 5, 7, "", "nic: tags is 4: choose 5 to 7"},
-		{8, 5, 7, "", "nic: tags is 8: choose 5 to 7"},
-		{0, 5, 7, "none", ""},
-		{4, 5, 7, "none", "nic: tags is 4: choose 5 to 7, or 0 for none"},
-		{-1, 0, 7, "no limit", "nic: tags is -1: choose 1 to 7, or 0 for no limit"},
-	} {
-		err := Range("nic", "tags", x.v, x.low, x.high, x.zero)
-		if got := fmt.Sprint(err); x.want == "" && err != nil || x.want != "" && got != x.want {
-			t.Errorf("%+v: %s", x, got)
-		}
-	}
-}
-
 func TestErrors(t *testing.T) {
 	a, b, other := Bad("x", "a", 1, "choose %d", 2), Bad("x", "b", "no", "choose yes"), errors.New("other")
 	if a.Error() != "x: a is 1: choose 2" || b.Error() != `x: b is "no": choose yes` {

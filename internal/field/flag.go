@@ -199,7 +199,7 @@ func (s *Setting) text(v reflect.Value) string {
 		}
 		return s.Words[0]
 	}
-	return fmt.Sprint(v.Interface())
+	return word(v)
 }
 
 // takes reports whether a value is among those that the setting takes, beside a 0 that stands
@@ -211,5 +211,5 @@ func (s *Setting) takes(v reflect.Value) bool {
 	case s.Range == nil, s.Minus != "" && v.CanInt() && v.Int() == -1:
 		return true
 	}
-	return s.Range.holds(v)
+	return s.Range.holds(v) && (!s.power || v.Int()&(v.Int()-1) == 0)
 }

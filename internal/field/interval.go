@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluice-rdma/sluice/units"
 )
 
 // Interval is the range of a number, as a tag writes it: "(0,1]", "[1,)", "[100ns,1s]". A
@@ -18,6 +16,7 @@ import (
 type Interval struct {
 	Low, High         any // of the field's type; nil for no bound
 	OpenLow, OpenHigh bool
+	low, high         string // as the tag has them
 }
 
 // parseInterval reads an interval of values of type t.
@@ -27,12 +26,13 @@ func parseInterval(text string, t reflect.Type) (Interval, error) {
 		return Interval{}, fmt.Errorf("range %q: expected two ends in brackets, such as (0,1]", text)
 	}
 	i := Interval{OpenLow: low[0] == '(', OpenHigh: high[len(high)-1] == ')'}
+	i.low, i.high = low[1:], high[:len(high)-1]
 	var err error
-	if low = low[1:]; low != "" {
-		i.Low, err = parseEnd(low, t)
+	if i.low != "" {
+		i.Low, err = parseEnd(i.low, t)
 	}
-	if high = high[:len(high)-1]; high != "" && err == nil {
-		i.High, err = parseEnd(high, t)
+	if i.high != "" && err == nil {
+		i.High, err = parseEnd(i.high, t)
 	}
 	if err != nil {
 		return Interval{}, fmt.Errorf("range %q: %w", text, err)
@@ -64,7 +64,7 @@ func parseEnd(text string, t reflect.Type) (any, error) {
 		e.SetUint(uint64(n))
 	case e.CanFloat():
 		var f float64
-		f, err = strconv.ParseFloat(text, 64)
+		f, err = parseFraction(text)
 		e.SetFloat(f)
 	default:
 		err = fmt.Errorf("%v has no range", t)
@@ -83,6 +83,21 @@ func parseWhole(text string) (int64, error) {
 		err = fmt.Errorf("%s is more than 2^62", text)
 	}
 	return 1 << n, err
+}
+
+// parseFraction reads a number such as 0.5, 1/1024 or 2^20.
+func parseFraction(text string) (float64, error) {
+	if strings.HasPrefix(text, "2^") {
+		n, err := parseWhole(text)
+		return float64(n), err
+	}
+	over, under, ok := strings.Cut(text, "/")
+	if !ok {
+		return strconv.ParseFloat(text, 64)
+	}
+	a, err := strconv.ParseFloat(over, 64)
+	b, err2 := strconv.ParseFloat(under, 64)
+	return a / b, cmp.Or(err, err2)
 }
 
 // holds reports whether v lies within. Not a number lies nowhere.
@@ -114,6 +129,11 @@ func compare(a, b reflect.Value) int {
 	return cmp.Compare(a.Int(), b.Int())
 }
 
+// closed reports whether it has two ends, both in it.
+func (i Interval) closed() bool {
+	return i.Low != nil && i.High != nil && !i.OpenLow && !i.OpenHigh
+}
+
 // words says what an interval takes; what is one such value ("a span"), of what it counts
 // ("packets"), empty if nothing.
 func (i Interval) words(what, of string) string {
@@ -123,7 +143,7 @@ func (i Interval) words(what, of string) string {
 		what, counted = "a number of "+of, " "+of
 	}
 	_, noun, _ := strings.Cut(what, " ")
-	low, high := end(i.Low), end(i.High)
+	low, high := end(i.Low, i.low), end(i.High, i.high)
 	switch {
 	case i.Low == nil && i.High == nil:
 		return what
@@ -149,13 +169,11 @@ func (i Interval) words(what, of string) string {
 	return fmt.Sprintf("%s to %s%s", low, high, counted)
 }
 
-// end is an end in words: 1e9, and not 1e+09; 1us, and not 1µs.
-func end(v any) string {
-	if d, ok := v.(time.Duration); ok {
-		return units.FromDuration(d).String()
-	}
-	if f, ok := v.(float64); ok {
-		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "e+0", "e", 1)
+// end is an end in words: a fraction as it is written, and all else as errors show values.
+func end(v any, written string) string {
+	switch v.(type) {
+	case float64, time.Duration: // 1us, and not 1µs
+		return written
 	}
 	return fmt.Sprint(v)
 }

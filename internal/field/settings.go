@@ -2,6 +2,7 @@ package field
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,15 +12,21 @@ import (
 // Setting is one field of a configuration, as its tags describe it:
 //
 //	yaml    its key in scenarios; without one its key is the name of its Flag, or the field's
-//	range   the values that it takes, an Interval
+//	range   the values that it takes, an Interval; of a list, each of them
+//	power   2 for powers of two in that range
 //	zero    what 0 stands for, which it takes then beside its range: "the line rate"
 //	minus   what -1 stands for, in the same way
-//	of      what a number counts: "packets"
+//	of      what a number counts, or what a list holds: "packets"
+//	most    how many a list has at most
+//	as      what one value is: "a probability"
+//	plain   anything for a size that is written as a number of bytes
 //	least   the key of another setting of its type that it is no less than, where neither is a 0
 //	        that stands for something
 //	one     the words that it takes, with blanks between
 //	why     what a range follows from, or where it leads
 //	eg      an example
+//
+// A field may be a configuration in turn, or a pointer, list or map of such: see inside.
 type Setting struct {
 	Key, Field string
 	Type       reflect.Type
@@ -32,6 +39,11 @@ type Setting struct {
 	Want       string // the same as an Error has it
 
 	index, least int
+	list         *list
+	power, plain bool
+	percent      bool      // of texts
+	eg           string    // an example
+	inner        []Setting // of a configuration in a configuration
 }
 
 // Settings are those of a configuration of type T, in the order of its fields.
@@ -56,30 +68,51 @@ func Describe(t reflect.Type) ([]Setting, error) { return read(t) }
 // Check returns an *Error of the first setting that is out of its range, or nil. Rules across
 // settings, but for Least, are the caller's.
 func (s *Settings[T]) Check(c *T) error {
-	v := reflect.ValueOf(c).Elem()
-	for i := range s.all {
-		if want := s.all[i].fault(v); want != "" {
-			return &Error{Of: s.of, Key: s.all[i].Key, Value: v.Field(s.all[i].index).Interface(), Want: want}
-		}
+	if errs := s.faults("", c); len(errs) > 0 {
+		return errs[0]
 	}
 	return nil
 }
 
-// fault says what the setting has to be, if in config it is not.
-func (s *Setting) fault(config reflect.Value) string {
+// CheckAll returns an *Error of each setting that is out of its range, joined.
+func (s *Settings[T]) CheckAll(c *T) error { return s.CheckBelow("", c) }
+
+// CheckBelow is CheckAll of a configuration whose keys stand behind others: "classes[3].".
+func (s *Settings[T]) CheckBelow(below string, c *T) error {
+	return errors.Join(s.faults(below, c)...)
+}
+
+// Holds reports whether the setting of that key is in its range.
+func (s *Settings[T]) Holds(c *T, key string) bool {
+	bad, _ := Errors(s.CheckAll(c))
+	return !slices.ContainsFunc(bad, func(e *Error) bool { return e.Key == key })
+}
+
+func (s *Settings[T]) faults(below string, c *T) []error {
+	return faults(nil, s.of, below, reflect.ValueOf(c).Elem(), s.all)
+}
+
+// fault says what the setting has to be, if in config it is not, and which value is at fault.
+func (s *Setting) fault(config reflect.Value) (value any, want string) {
 	v := config.Field(s.index)
-	switch {
-	case s.Zero != "" && v.IsZero():
-		return ""
-	case !s.takes(v):
-		return s.Want
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil, ""
+		}
+		v = v.Elem()
 	}
-	if s.Least != "" {
+	if s.list != nil {
+		return s.list.fault(v)
+	}
+	if s.refuses(v) {
+		return s.shown(v), s.Want
+	}
+	if s.Least != "" && (s.Zero == "" || !v.IsZero()) {
 		if least := config.Field(s.least); compare(v, least) < 0 {
-			return fmt.Sprintf("choose at least %s, %v", s.Least, least.Interface())
+			return s.shown(v), fmt.Sprintf("choose at least %s, %v", s.Least, least.Interface())
 		}
 	}
-	return ""
+	return nil, ""
 }
 
 func read(t reflect.Type) ([]Setting, error) {
@@ -90,6 +123,12 @@ func read(t reflect.Type) ([]Setting, error) {
 		s.index = i
 		if err := s.read(f.Tag); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Key, err)
+		}
+		if t := inside(f); t != nil {
+			var err error
+			if s.inner, err = read(t); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.Key, err)
+			}
 		}
 		all = append(all, s)
 	}
@@ -116,6 +155,14 @@ func describe(f *reflect.StructField) Setting {
 }
 
 func (s *Setting) read(tag reflect.StructTag) error {
+	t := s.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice {
+		return s.readList(tag)
+	}
+	s.percent, s.eg = tag.Get("unit") == "%", tag.Get("eg")
 	if text := tag.Get("one"); text != "" {
 		s.Words = strings.Fields(text)
 		n := len(s.Words) - 1
@@ -127,12 +174,21 @@ func (s *Setting) read(tag reflect.StructTag) error {
 	if text == "" {
 		return nil
 	}
-	r, err := parseInterval(text, s.Type)
+	if s.plain = tag.Get("plain") != ""; s.plain {
+		t = reflect.TypeFor[int64]()
+	}
+	r, err := parseInterval(text, t)
 	if err != nil {
 		return err
 	}
-	s.Range = &r
-	s.Takes = r.words(what(s.Type), tag.Get("of"))
+	s.Range, s.power = &r, tag.Get("power") == "2"
+	s.Takes = r.words(cmp.Or(tag.Get("as"), what(t)), tag.Get("of"))
+	if as := tag.Get("as"); as != "" && r.closed() {
+		s.Takes = as + " from " + s.Takes
+	}
+	if s.power {
+		s.Takes = strings.TrimSuffix("a power of two from "+s.Takes, " or more")
+	}
 	s.Want = "choose " + s.Takes
 	if eg := tag.Get("eg"); eg != "" && eg != "0" {
 		s.Want += ", such as " + eg

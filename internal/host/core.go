@@ -12,17 +12,17 @@ type FieldError = field.Error
 // Config is a host's core and the thread on it. The zero Config is a thread that has
 // a core to itself and takes no time for anything.
 type Config struct {
-	// Load is the share of the core's time that other work takes, 0 to MaxLoad.
-	Load float64
+	// Load is the share of the core's time that other work takes, at most MaxLoad.
+	Load float64 `yaml:"load" range:"[0,0.95]" as:"a share"`
 	// Burst is the mean length of a piece of that work, at least LeastBurst if there
 	// is any.
-	Burst units.Time
+	Burst units.Time `yaml:"burst"`
 	// Wakeup is from the interrupt that a sleeping thread waits for to its being
 	// ready to run. 0 is a thread that does not sleep but polls.
-	Wakeup units.Time
+	Wakeup units.Time `yaml:"wakeup" range:"[0,1s]"`
 	// Post is what the thread takes from its reading the clock for what it sends to
 	// handing that to the NIC.
-	Post units.Time
+	Post units.Time `yaml:"post" range:"[0,1ms]"`
 }
 
 // Limits of a Config. A spell of other work lasts 1/(1-load) pieces on average.
@@ -31,17 +31,15 @@ const (
 	LeastBurst = 100 * units.Nanosecond
 )
 
+var settings = field.Of[Config]("host")
+
 // Validate reports the first field that is out of range, as a *FieldError.
 func (c *Config) Validate() error {
-	switch {
-	case !(c.Load >= 0 && c.Load <= MaxLoad):
-		return field.Bad("host", "load", c.Load, "choose a share from 0 to %v", MaxLoad)
-	case c.Load > 0 && (c.Burst < LeastBurst || c.Burst > units.Second):
+	if err := settings.Check(c); err != nil {
+		return err
+	}
+	if c.Load > 0 && (c.Burst < LeastBurst || c.Burst > units.Second) {
 		return field.Bad("host", "burst", c.Burst, "choose %v to 1s", LeastBurst)
-	case c.Wakeup < 0 || c.Wakeup > units.Second:
-		return field.Bad("host", "wakeup", c.Wakeup, "choose 0 to 1s")
-	case c.Post < 0 || c.Post > units.Millisecond:
-		return field.Bad("host", "post", c.Post, "choose 0 to 1ms")
 	}
 	return nil
 }

@@ -24,25 +24,17 @@ import (
 
 // CircuitConfig configures the tors' use of circuits in an RDCN.
 type CircuitConfig struct {
-	// VOQ is a VOQ's capacity, besides the buffer's limit; 0 is no bound.
-	VOQ units.Bytes
+	// VOQ is how much a VOQ may hold, besides what the buffer allows; 0 is no bound.
+	VOQ units.Bytes `yaml:"voq" range:"[1B,2GiB)" zero:"no bound"`
 	// Announced is the same from Ahead before dawn to dusk; 0 is no bound.
-	Announced units.Bytes
-	// Ahead is the time before its dawn at which a circuit is announced: packets that leave
+	Announced units.Bytes `yaml:"announced_voq" range:"[1B,2GiB)" zero:"no bound"`
+	// Ahead is how long before its dawn a circuit is announced: packets that leave
 	// its VOQ from then to dusk carry Circuit. 0 is at dawn.
-	Ahead units.Time
-	// Guard is the time before dawn at which a VOQ stops draining into the packet
-	// network, so that packets under way there arrive before packets that take the
-	// circuit. Without it packets of a flow can overtake each other at dawn.
-	Guard units.Time
-}
-
-func (c *CircuitConfig) validate(f faults) {
-	const bound = "choose a size below 2GiB, or 0 for no bound"
-	f.check("voq", c.VOQ, c.VOQ >= 0 && c.VOQ < 2*units.GiB, bound)
-	f.check("announced_voq", c.Announced, c.Announced >= 0 && c.Announced < 2*units.GiB, bound)
-	f.check("ahead", c.Ahead, c.Ahead >= 0 && c.Ahead <= units.Second, "choose 0 to 1s")
-	f.check("guard", c.Guard, c.Guard >= 0 && c.Guard <= units.Second, "choose 0 to 1s")
+	Ahead units.Time `yaml:"ahead" range:"[0,1s]"`
+	// Guard is how long before dawn a VOQ stops draining into the packet network, so
+	// that what is under way there comes before what takes the circuit. Without it
+	// packets of a flow can overtake each other at dawn.
+	Guard units.Time `yaml:"guard" range:"[0,1s]"`
 }
 
 // circuits is the state of a network's circuits. It is a destination of events of its

@@ -17,34 +17,35 @@ const MaxPriorities = 8
 type Config struct {
 	// Priorities is the number of priorities, and so queues a port, there are: 1 to
 	// MaxPriorities. Priority Priorities-1 is the most urgent.
-	Priorities int
+	Priorities int `yaml:"priorities" range:"[1,8]"`
 	// MaxFrame is the largest Packet.Size that will be sent. Headroom and the
 	// quanta of round robin are computed from it.
-	MaxFrame units.Bytes
+	MaxFrame units.Bytes `yaml:"max_frame" range:"[64B,64KiB]"`
 	// Switch holds for every switch that Switches does not name.
 	Switch   SwitchConfig
 	Switches map[string]SwitchConfig
 	// Faults make links lose packets.
-	Faults []Fault
+	Faults []Fault `yaml:"faults"`
 	// Failures are links that are down, slow or lossy for a while.
-	Failures []Failure
+	Failures []Failure `yaml:"failures"`
 	// Reroute is the time from when a link goes down or comes up until switches
 	// have other paths; 0 is never.
-	Reroute units.Time
+	Reroute units.Time `yaml:"reroute" range:"(0,1000s]" zero:"never"`
 	// Circuits is for an RDCN alone.
-	Circuits CircuitConfig
+	Circuits CircuitConfig `yaml:"circuits"`
 	// HostSend and HostReceive are what a host adds to each packet beside its
 	// link: between Transmit and the first bit on the wire, and from the last bit
 	// to Endpoint.Arrive. Like a switch's latency they cost no event. Packets
 	// that are in between are not stopped by a pause.
-	HostSend, HostReceive units.Time
+	HostSend    units.Time `yaml:"host_send" range:"[0,1s]"`
+	HostReceive units.Time `yaml:"host_receive" range:"[0,1s]"`
 }
 
 // SwitchConfig configures one switch.
 type SwitchConfig struct {
 	// Latency is from the last bit of a packet in to its entry into a queue, or
 	// its first bit out where none waits. It is no part of a queueing delay.
-	Latency units.Time
+	Latency units.Time `yaml:"switch_latency" range:"[0,1s]"`
 	// Buffer is the packet memory, shared by all ports, below 2 GiB.
 	Buffer units.Bytes
 	// INT makes the switch write telemetry on the packets that ask for it.
@@ -65,14 +66,14 @@ type Class struct {
 	// Weight is 0 for strict priority: the queue is served before all of lower
 	// number that are strict and before all that have a weight. Queues with
 	// weights share what remains in proportion, by deficit round robin.
-	Weight int
+	Weight int `yaml:"weight" range:"[1,1000]" zero:"strict priority"`
 	// Alpha is the factor of Dynamic Thresholds, above 0: a lossy queue (or, for
 	// a lossless priority without an XOFF, what an ingress port holds) may grow
 	// to Alpha times the shared buffer that is free. It is kept to 1/1024.
-	Alpha float64
-	ECN   ECN
-	EIN   Notice
-	PFC   PFC
+	Alpha float64 `yaml:"alpha" range:"[1/1024,2^20]" as:"a number"`
+	ECN   ECN     `yaml:"ecn"`
+	EIN   Notice  `yaml:"ein"`
+	PFC   PFC     `yaml:"pfc"`
 }
 
 // Notice configures EIN, Pulser's explicit incast notification. A queue begins to mark
@@ -82,13 +83,13 @@ type Class struct {
 type Notice struct {
 	// Gradient is the queue's growth in an incast, as a share of the port's rate: 0.25
 	// is Pulser's. 0 turns EIN off.
-	Gradient float64
-	// Window is the number of dequeues the gradient is averaged over, 1 to 4096: 50 is
+	Gradient float64 `yaml:"gradient" range:"(0,1000]" as:"a share of the link's rate" eg:"0.25" zero:"no marks"`
+	// Window is how many dequeues the gradient is averaged over, 1 to 4096: 50 is
 	// Pulser's.
 	Window int
 	// HighWater is the queue that ends an incast. It should be above the threshold of
 	// ECN, and ECN.AtRate goes for it as well.
-	HighWater units.Bytes
+	HighWater units.Bytes `yaml:"high_water" range:"[0,2GiB)" why:"it should be above ecn.kmax"`
 }
 
 // maxNoticeWindow keeps the sum of a window's gradients exact.
@@ -99,11 +100,12 @@ const maxNoticeWindow = 4096
 // from 0 at Kmin to Pmax at Kmax, and is 1 above Kmax. Kmin equal to Kmax is
 // DCTCP's step. Kmax of 0 turns marking off.
 type ECN struct {
-	Kmin, Kmax units.Bytes
-	Pmax       float64 // 0 to 1
+	Kmin units.Bytes `yaml:"kmin" range:"[0,2GiB)"`
+	Kmax units.Bytes `yaml:"kmax" range:"[0,2GiB)" least:"kmin"`
+	Pmax float64     `yaml:"pmax" range:"[0,1]" as:"a probability"`
 	// AtRate says that Kmin and Kmax are meant for ports of this rate: others
 	// get them in proportion to theirs. 0 means the same for all.
-	AtRate units.Rate
+	AtRate units.Rate `yaml:"at_rate" range:"(0,)" zero:"the same at all rates"`
 }
 
 // PFC is priority flow control (IEEE 802.1Qbb) of a priority, per ingress port.
@@ -113,17 +115,17 @@ type PFC struct {
 	Lossless bool
 	// XOFF is the number of bytes of the priority an ingress port may hold in shared
 	// buffer before it pauses its sender; 0 makes that dynamic, by Class.Alpha.
-	XOFF units.Bytes
-	// XON is the level at which the sender may resume: below XOFF; 0 means two
-	// MaxFrames below the current XOFF.
-	XON units.Bytes
+	XOFF units.Bytes `yaml:"xoff" range:"[0,2GiB)"`
+	// XON is where the sender may resume: below XOFF; 0 means two MaxFrames
+	// below what XOFF is at the time.
+	XON units.Bytes `yaml:"xon" range:"[0,2GiB)"`
 	// Headroom is set aside for each ingress port, for what arrives after it has
 	// decided to pause; 0 computes it from the link so that nothing is lost.
-	Headroom units.Bytes
-	// Watchdog is the time for which an egress queue may be paused without a break
-	// before the switch takes it for a storm or a deadlock: it drops what is in the
-	// queue and what comes until the pause ends. 0 is for ever.
-	Watchdog units.Time
+	Headroom units.Bytes `yaml:"headroom" range:"[0,2GiB)"`
+	// Watchdog is for how long an egress queue may be paused without a break
+	// before the switch takes it for a storm or a deadlock: it drops what is in
+	// the queue and what comes until the pause ends. 0 is for ever.
+	Watchdog units.Time `yaml:"watchdog" range:"(0,1000s]" zero:"none"`
 	// WatchdogForwards makes the watchdog send in spite of the pause instead.
 	WatchdogForwards bool
 }
@@ -132,7 +134,7 @@ type PFC struct {
 // they take their time on the wire and do not arrive.
 type Fault struct {
 	Link string  // such as "tor0->h3", or "*" for all
-	Loss float64 // probability for each packet, 0 to 1
+	Loss float64 `yaml:"loss" range:"[0,1]" as:"a probability"` // of each packet
 }
 
 // Default returns a network of switches with eight strict priorities, all lossy
@@ -156,96 +158,48 @@ const alphaOne = 1024
 // ("classes[3].ecn.kmax").
 type FieldError = field.Error
 
-// faults collects FieldErrors of the fields below a key.
-type faults struct {
-	below string // "" or ends with a dot
-	errs  *[]error
-}
-
-// within is the faults of the fields below another key.
-func (f faults) within(key string, args ...any) faults {
-	return faults{f.below + fmt.Sprintf(key, args...), f.errs}
-}
-
-// check notes a fault of a field unless it is ok.
-func (f faults) check(key string, v any, ok bool, want string, args ...any) {
-	if !ok {
-		*f.errs = append(*f.errs, field.Bad("fabric", f.below+key, v, want, args...))
-	}
-}
-
-func (f faults) size(key string, v units.Bytes) {
-	f.check(key, v, v >= 0 && v < 2*units.GiB, "choose a size from 0 to below 2GiB")
-}
-
-func (f faults) probability(key string, v float64) {
-	f.check(key, v, v >= 0 && v <= 1, "choose a probability, 0 to 1")
-}
-
-// maxSpan bounds the times of periodic or lasting things.
+// maxSpan bounds the times of what goes on for a while.
 const maxSpan = 1000 * units.Second
+
+var (
+	settings   = field.Of[Config]("fabric")
+	ofSwitches = field.Of[SwitchConfig]("fabric")
+	ofClasses  = field.Of[Class]("fabric")
+)
 
 // Validate returns a *FieldError for every field that is out of range, joined.
 func (c *Config) Validate() error {
-	var errs []error
-	f := faults{errs: &errs}
-	f.check("priorities", c.Priorities, c.Priorities >= 1 && c.Priorities <= MaxPriorities, "choose 1 to %d", MaxPriorities)
-	f.check("max_frame", c.MaxFrame, c.MaxFrame >= 64 && c.MaxFrame <= 64*units.KiB, "choose 64B to 64KiB")
-	if len(errs) == 0 {
-		c.Switch.validate(c, f)
-		for _, name := range slices.Sorted(maps.Keys(c.Switches)) {
-			s := c.Switches[name]
-			s.validate(c, f.within("switches.%s.", name))
-		}
+	errs := []error{settings.CheckAll(c), c.Switch.validate(c, "")}
+	for _, name := range slices.Sorted(maps.Keys(c.Switches)) {
+		s := c.Switches[name]
+		errs = append(errs, s.validate(c, "switches."+name+"."))
 	}
-	f.check("host_send", c.HostSend, c.HostSend >= 0 && c.HostSend <= units.Second, "choose 0 to 1s")
-	f.check("host_receive", c.HostReceive, c.HostReceive >= 0 && c.HostReceive <= units.Second, "choose 0 to 1s")
-	f.check("reroute", c.Reroute, c.Reroute >= 0 && c.Reroute <= maxSpan, "choose a span up to %v, or 0 for never", maxSpan)
 	for i := range c.Failures {
-		c.Failures[i].validate(f.within("failures[%d]", i))
-	}
-	c.Circuits.validate(f.within("circuits."))
-	for i := range c.Faults {
-		f.probability(fmt.Sprintf("faults[%d].loss", i), c.Faults[i].Loss)
+		errs = append(errs, c.Failures[i].rules(fmt.Sprintf("failures[%d]", i)))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *SwitchConfig) validate(c *Config, f faults) {
-	f.check("switch_latency", s.Latency, s.Latency >= 0 && s.Latency <= units.Second, "choose 0 to 1s")
-	f.check("buffer", s.Buffer, s.Buffer >= c.MaxFrame && s.Buffer < 2*units.GiB, "choose a size of at least one packet, %v, and below 2GiB", c.MaxFrame)
-	for i := range c.Priorities {
-		s.Classes[i].validate(f.within("classes[%d].", i))
+func (s *SwitchConfig) validate(c *Config, below string) error {
+	errs := []error{ofSwitches.CheckBelow(below, s)}
+	if s.Buffer < c.MaxFrame || s.Buffer >= 2*units.GiB {
+		errs = append(errs, field.Bad("fabric", below+"buffer", s.Buffer, "choose a size of at least one packet, %v, and below 2GiB", c.MaxFrame))
 	}
+	for i := range min(c.Priorities, MaxPriorities) {
+		k, at := &s.Classes[i], fmt.Sprintf("%sclasses[%d].", below, i)
+		errs = append(errs, ofClasses.CheckBelow(at, k), k.rules(at))
+	}
+	return errors.Join(errs...)
 }
 
-func (k *Class) validate(f faults) {
-	f.check("weight", k.Weight, k.Weight >= 0 && k.Weight <= 1000, "choose 0 (strict) to 1000")
-	f.check("alpha", k.Alpha, k.Alpha >= 1.0/alphaOne && k.Alpha <= 1<<20, "choose a number from 1/%d to 2^20", alphaOne)
-	k.ECN.validate(f.within("ecn."))
-	k.EIN.validate(f.within("ein."))
-	k.PFC.validate(f.within("pfc."))
-}
-
-func (e *ECN) validate(f faults) {
-	f.size("kmin", e.Kmin)
-	f.size("kmax", e.Kmax)
-	f.check("kmax", e.Kmax, e.Kmax >= e.Kmin, "choose at least kmin, %v", e.Kmin)
-	f.probability("pmax", e.Pmax)
-	f.check("at_rate", e.AtRate, e.AtRate >= 0, "choose a rate, or 0")
-}
-
-func (e *Notice) validate(f faults) {
-	f.check("gradient", e.Gradient, e.Gradient >= 0 && e.Gradient <= 1000, "choose a share of the link's rate, such as 0.25, or 0 for no marks")
-	idle := e.Gradient == 0 && e.Window == 0
-	f.check("window", e.Window, idle || e.Window >= 1 && e.Window <= maxNoticeWindow, "choose 1 to %d dequeues, such as 50", maxNoticeWindow)
-	f.check("high_water", e.HighWater, e.HighWater >= 0 && e.HighWater < 2*units.GiB, "choose a size from 0 to below 2GiB, above ecn.kmax")
-}
-
-func (p *PFC) validate(f faults) {
-	f.size("xoff", p.XOFF)
-	f.size("xon", p.XON)
-	f.size("headroom", p.Headroom)
-	f.check("xon", p.XON, p.XON <= 0 || p.XON < p.XOFF, "choose less than xoff, %v", p.XOFF)
-	f.check("watchdog", p.Watchdog, p.Watchdog >= 0 && p.Watchdog <= maxSpan, "choose a span up to %v, or 0 for none", maxSpan)
+// rules holds settings of a class against each other.
+func (k *Class) rules(below string) error {
+	var errs []error
+	if e := &k.EIN; (e.Gradient != 0 || e.Window != 0) && (e.Window < 1 || e.Window > maxNoticeWindow) {
+		errs = append(errs, field.Bad("fabric", below+"ein.window", e.Window, "choose 1 to %d dequeues, such as 50", maxNoticeWindow))
+	}
+	if p := &k.PFC; p.XON > 0 && p.XON >= p.XOFF {
+		errs = append(errs, field.Bad("fabric", below+"pfc.xon", p.XON, "choose less than xoff, %v", p.XOFF))
+	}
+	return errors.Join(errs...)
 }

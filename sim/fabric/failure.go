@@ -1,8 +1,10 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -14,23 +16,27 @@ type Failure struct {
 	Both bool   // the other direction fails in the same way
 	// From and To bound the time in which it holds: from From on, and before To; a
 	// To of 0 is never.
-	From, To units.Time
+	From units.Time `yaml:"at" range:"[0,1000s]"`
+	To   units.Time
 	// Down is a link that is cut: what is on it is lost, and so is what is put on
 	// it, at line rate, until switches know another way (Config.Reroute). Pause
 	// frames that it would carry are lost, and pauses of either direction end, as
 	// their quanta do. When the link is back, those in force are sent again.
 	Down bool
-	Rate units.Rate // what is left of the rate; 0 is all
-	Loss float64    // probability of loss for each packet, 0 to 1
+	Rate units.Rate `yaml:"rate" range:"(0,)" zero:"all of it"`    // what is left of it
+	Loss float64    `yaml:"loss" range:"[0,1]" as:"a probability"` // of each packet
 }
 
-// validate names the fields by their names in scenarios: at, and for how long.
-func (f *Failure) validate(bad faults) {
-	bad.check(".at", f.From, f.From >= 0 && f.From <= maxSpan, "choose 0 to %v", maxSpan)
-	bad.check(".for", f.To-f.From, f.To == 0 || f.To > f.From && f.To-f.From <= maxSpan, "choose a span above 0, or 0 for the rest of the run")
-	bad.probability(".loss", f.Loss)
-	bad.check(".rate", f.Rate, f.Rate >= 0, "choose a rate above 0")
-	bad.check("", nil, f.Down || f.Rate != 0 || f.Loss != 0, "it changes nothing: give down, rate or loss")
+// rules holds its fields against each other, by their names in scenarios: at, and for how long.
+func (f *Failure) rules(at string) error {
+	var errs []error
+	if span := f.To - f.From; f.To != 0 && (span <= 0 || span > maxSpan) {
+		errs = append(errs, field.Bad("fabric", at+".for", span, "choose a span above 0, or 0 for the rest of the run"))
+	}
+	if !f.Down && f.Rate == 0 && f.Loss == 0 {
+		errs = append(errs, field.Bad("fabric", at, nil, "it changes nothing: give down, rate or loss"))
+	}
+	return errors.Join(errs...)
 }
 
 // holds reports whether the failure is active.

@@ -1,18 +1,17 @@
 package paced
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // Config says how a Shim works. It is read once, by Wrap. DefaultConfig has
 // usable values; a zero field means its default where the field says so.
 type Config struct {
-	// Segment is the size into which Writes and Reads are cut: 4 KiB to 64 KiB.
+	// Segment is the size into which Writes and Reads are cut.
 	// TIMELY's is 16 KB in section 6 and 64 KB at most (section 3.3).
-	Segment units.Bytes
+	Segment units.Bytes `range:"[4KiB,64KiB]" eg:"16KiB"`
 
 	// CutImmediate cuts Writes with immediate data as well. The receiver's completion
 	// then counts the bytes of the last segment only, since each segment is a message. By
@@ -23,7 +22,7 @@ type Config struct {
 	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3),
 	// to which it gives no value. At least Segment; a request that is not cut and
 	// larger than this goes out alone. 0 follows the link, see Outstanding.
-	MaxOutstanding units.Bytes
+	MaxOutstanding units.Bytes `range:"(0,1GiB]" zero:"the default" least:"Segment"`
 
 	// Scheme names a rate engine registered with package cc, and SchemeConfig
 	// is a pointer to its configuration, as its DefaultConfig returns; nil takes
@@ -39,10 +38,10 @@ type Config struct {
 	Bypass bool
 
 	// LineRate is the NIC's line rate; 0 takes the port's.
-	LineRate units.Rate
+	LineRate units.Rate `range:"(0,)" zero:"the port's"`
 	// BaseRTT is the round trip of one packet on an idle network: the engine's
 	// cc.Env.BaseRTT and the minimum RTT by which updates are scaled.
-	BaseRTT units.Time
+	BaseRTT units.Time `range:"(0,1s]" why:"it is the round trip of the idle network"`
 
 	// NICRate makes the NIC pace each segment's packets at this rate, below the
 	// line rate, where the provider's queue pairs take a rate (verbs.RateLimitQP; the
@@ -50,26 +49,26 @@ type Config struct {
 	// rate that is no lower, on the way to RTR, unless the program gave one of its own or
 	// that is the port's rate or more. 0 leaves the NIC at line rate. Where the provider
 	// keeps neither, segments leave at line rate, and Stats.NICRateRefused says so.
-	NICRate units.Rate
+	NICRate units.Rate `range:"(0,)" zero:"none"`
 
 	// CalibrateEvery is the longest that the NIC's clock goes without a reading
 	// against the host's while there is work; package calibration asks for
 	// readings earlier, at first every millisecond. 0 never reads it, and
-	// completion times are those of polling. At most 60 s.
-	CalibrateEvery units.Time
+	// completion times are those of polling.
+	CalibrateEvery units.Time `range:"(0,60s]" zero:"no calibration"`
 
 	// Clock says by which clocks round trips are taken.
-	Clock RTTClock
+	Clock RTTClock `one:"calibrated nic software"`
 
 	// CatchUp bounds how late progress may come without costing a flow its rate: a
 	// segment that leaves later than that counts as sent CatchUp before it did. More
 	// holds a rate on a host that wakes late, and lets a flow send as much in a row
-	// after a stall. 0 makes up for nothing; at most 1 s.
-	CatchUp units.Time
+	// after a stall. 0 makes up for nothing.
+	CatchUp units.Time `range:"(0,1s]" zero:"none"`
 
 	// Batch is the most segments that are sent on one reading of the clock, and
-	// posted in one call: 1 to 256.
-	Batch int
+	// posted in one call.
+	Batch int `range:"[1,256]" of:"segments"`
 
 	// Observe, if set, is called after each engine update with the engine's input and
 	// its answer. Of the shim it may call qp.Num and qp.Query only, and it must not keep a.
@@ -112,36 +111,20 @@ func DefaultConfig() Config {
 	}
 }
 
+var ranges = field.Of[Config]("paced")
+
 // Validate reports the first field that is out of range.
 func (c *Config) Validate() error {
-	bad := func(field string, value any, mend string) error {
-		return fmt.Errorf("paced: %s is %v: %s", field, value, mend)
+	if err := ranges.Check(c); err != nil {
+		return err
 	}
 	switch {
-	case c.Segment < 4*units.KiB || c.Segment > 64*units.KiB:
-		return bad("Segment", c.Segment, "give 4KiB to 64KiB, 16KiB if in doubt")
-	case c.MaxOutstanding != 0 && c.MaxOutstanding < c.Segment || c.MaxOutstanding > units.GiB:
-		return bad("MaxOutstanding", c.MaxOutstanding, "give at least Segment and at most 1GiB, or 0 for the default")
 	case c.Scheme != "" && c.Engine != nil:
-		return bad("Scheme", c.Scheme, "Engine is set too; give one of them")
+		return field.Bad("paced", "Scheme", c.Scheme, "Engine is set too; give one of them")
 	case c.Scheme == "" && c.SchemeConfig != nil:
-		return bad("SchemeConfig", c.SchemeConfig, "it needs Scheme, the engine's name")
-	case c.LineRate < 0:
-		return bad("LineRate", c.LineRate, "give the NIC's line rate, or 0 for the port's")
-	case c.BaseRTT <= 0 || c.BaseRTT > units.Second:
-		return bad("BaseRTT", c.BaseRTT, "give the round trip of the idle network, above 0 and at most 1s")
-	case c.NICRate < 0:
-		return bad("NICRate", c.NICRate, "give a rate below the line rate, or 0 for none")
+		return field.Bad("paced", "SchemeConfig", c.SchemeConfig, "it needs Scheme, the engine's name")
 	case c.LineRate > 0 && c.NICRate >= c.LineRate:
-		return bad("NICRate", c.NICRate, "it must be below LineRate, "+c.LineRate.String())
-	case c.CalibrateEvery < 0 || c.CalibrateEvery > 60*units.Second:
-		return bad("CalibrateEvery", c.CalibrateEvery, "give at most 60s, or 0 for no calibration")
-	case c.Clock > SoftwareClock:
-		return bad("Clock", uint8(c.Clock), "give CalibratedClock, NICClock or SoftwareClock")
-	case c.CatchUp < 0 || c.CatchUp > units.Second:
-		return bad("CatchUp", c.CatchUp, "give at most 1s, or 0 for none")
-	case c.Batch < 1 || c.Batch > 256:
-		return bad("Batch", c.Batch, "give 1 to 256")
+		return field.Bad("paced", "NICRate", c.NICRate, "it must be below LineRate, %v", c.LineRate)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package paced
 
-// RTTClock names the clocks by which a round trip is taken (TIMELY section 5, figure 11).
+import "fmt"
+
+// RTTClock is by which clocks a round trip is taken (TIMELY section 5, figure 11).
 type RTTClock uint8
 
 // Clocks of a round trip. One that can't be had is replaced by the next of
@@ -21,7 +23,12 @@ const (
 
 var rttClockNames = [...]string{"calibrated", "nic", "software"}
 
-func (c RTTClock) String() string { return rttClockNames[c] }
+func (c RTTClock) String() string {
+	if int(c) < len(rttClockNames) {
+		return rttClockNames[c]
+	}
+	return fmt.Sprintf("RTTClock(%d)", uint8(c))
+}
 
 // stamped reports whether completions should carry the NIC's timestamps.
 func (s *shard) stamped() bool {

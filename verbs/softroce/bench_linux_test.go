@@ -86,13 +86,13 @@ func (c *contest) run(b *testing.B) {
 		b.Fatal(err)
 	}
 	packet := min(c.size, int(c.mtu))
-	window := min(windowOf(o.window, &o.shape, c.mtu), s.depth*c.packets())
+	window := min(windowOf(o.Window, &o.Shape, c.mtu), s.depth*c.packets())
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list
 		packet += roce.RETHBytes
 	}
-	p := newPlain(b, plainSocket(b, "127.47.91.3:4791"), plainSocket(b, "127.47.91.4:4791"), packet, o.gso, window, together)
+	p := newPlain(b, plainSocket(b, "127.47.91.3:4791"), plainSocket(b, "127.47.91.4:4791"), packet, o.GSO, window, together)
 	defer p.close()
 	var soft, limit, share []float64
 	b.SetBytes(int64(c.round * c.size))

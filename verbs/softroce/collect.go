@@ -3,6 +3,8 @@ package softroce
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,63 +14,41 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
-// collect is what a device's packets collect on their way, by its options:
-//
-//	telemetry  the name of one of telemetry.Forms
-//	tagtype    EtherType of a tag
-//	base, step scale of a tag's values, where its form has one
-//	intport    UDP port of packets with INT
-//	intrates   CODE:RATE,... in addition to the rates that have codes
+// collect is what a device's packets collect on their way.
 type collect struct {
 	ein   bool
 	tags  bool
 	int   bool
 	delay telemetry.DelayFormat
 	hops  telemetry.INTFormat
-
-	kind  string // telemetry=
-	set   []string
-	typed uint16
-	base  units.Time
-	step  units.Time
 }
 
-// option takes an option, and reports whether it is one of telemetry.
-func (c *collect) option(key, text string) (known bool, err error) {
-	switch key {
-	case "telemetry":
-		c.kind = text
-		return true, nil
-	case "tagtype", "intport":
-		var n uint64
-		if n, err = strconv.ParseUint(text, 0, 16); err != nil {
-			err = fmt.Errorf("expected 16 bits, such as 0x88b5, got %q", text)
+// reports is what a device's options say of what its packets collect.
+type reports struct {
+	Kind    string     `yaml:"telemetry"`           // one of telemetry.Forms
+	TagType uint16     `yaml:"tagtype" eg:"0x88b5"` // EtherType of a tag
+	Base    units.Time `yaml:"base"`                // scale of a tag's values, where its form has one
+	Step    units.Time `yaml:"step"`
+	Port    uint16     `yaml:"intport"`  // UDP port of packets with INT
+	Rates   rateCodes  `yaml:"intrates"` // in addition to those that have codes
+}
+
+// rateCodes is rates by their codes, written CODE:RATE,...
+type rateCodes [telemetry.NoRate]units.Rate
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *rateCodes) UnmarshalText(b []byte) error {
+	for field := range strings.SplitSeq(string(b), ",") {
+		code, rate, ok := strings.Cut(field, ":")
+		n, bad := strconv.ParseUint(code, 10, 8)
+		if !ok || bad != nil || n >= telemetry.NoRate {
+			return fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
 		}
-		if key == "intport" {
-			c.hops.Port = uint16(n)
-		} else {
-			c.typed = uint16(n)
+		if err := r[n].UnmarshalText([]byte(rate)); err != nil {
+			return err
 		}
-	case "base":
-		err = c.base.UnmarshalText([]byte(text))
-	case "step":
-		err = c.step.UnmarshalText([]byte(text))
-	case "intrates":
-		for field := range strings.SplitSeq(text, ",") {
-			code, rate, ok := strings.Cut(field, ":")
-			n, bad := strconv.ParseUint(code, 10, 8)
-			if !ok || bad != nil || n >= telemetry.NoRate {
-				return true, fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
-			}
-			if err := c.hops.Rates[n].UnmarshalText([]byte(rate)); err != nil {
-				return true, err
-			}
-		}
-	default:
-		return false, nil
 	}
-	c.set = append(c.set, key)
-	return true, err
+	return nil
 }
 
 // goesWith has the forms that an option beside telemetry= is for.
@@ -80,59 +60,58 @@ var goesWith = map[string]func(telemetry.Form) bool{
 	"intrates": telemetry.Form.IsPerHop,
 }
 
-// finish makes the formats of the options, or an error.
-func (c *collect) finish(m mode) error {
-	said := *c
-	*c = collect{}
+// collect makes the formats of what the options say, or an error. given reports whether there is
+// an option.
+func (said *reports) collect(given func(key string) bool, m mode) (c collect, err error) {
 	var form telemetry.Form
 	var unknown error
-	if said.kind != "" {
-		form, unknown = telemetry.FormNamed(said.kind)
+	if said.Kind != "" {
+		form, unknown = telemetry.FormNamed(said.Kind)
 	}
-	for _, key := range said.set {
-		if said.kind == "" || !goesWith[key](form) {
-			return fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(goesWith[key]))
+	for _, key := range slices.Sorted(maps.Keys(goesWith)) {
+		if given(key) && (said.Kind == "" || !goesWith[key](form)) {
+			return c, fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(goesWith[key]))
 		}
 	}
 	switch {
 	case unknown != nil:
-		return fmt.Errorf("option telemetry: %w", unknown)
-	case said.kind == "":
-		return nil
+		return c, fmt.Errorf("option telemetry: %w", unknown)
+	case said.Kind == "":
+		return c, nil
 	case form.IsPerHop():
 		c.int = true
 		c.hops = telemetry.DefaultINTFormat()
-		if said.hops.Port != 0 {
-			c.hops.Port = said.hops.Port
+		if said.Port != 0 {
+			c.hops.Port = said.Port
 		}
-		for code, r := range said.hops.Rates {
+		for code, r := range said.Rates {
 			if r > 0 {
 				c.hops.Rates[code] = r
 			}
 		}
 		if err := c.hops.Validate(); err != nil {
-			return err
+			return c, err
 		}
 	case form.IsDelay():
 		c.tags, c.delay = true, telemetry.DefaultDelayFormat(form.Delay)
-		if said.typed != 0 {
-			c.delay.EtherType = said.typed
+		if said.TagType != 0 {
+			c.delay.EtherType = said.TagType
 		}
-		if said.step != 0 {
-			c.delay.Step = said.step
+		if said.Step != 0 {
+			c.delay.Step = said.Step
 		}
-		c.delay.Base = said.base
+		c.delay.Base = said.Base
 		if err := c.delay.Validate(); err != nil {
-			return err
+			return c, err
 		}
 	default:
 		c.ein = true
-		return nil
+		return c, nil
 	}
 	if m != modePacket {
-		return errors.New("option telemetry: tags and INT require mode=packet: the sockets of other modes get neither")
+		return c, errors.New("option telemetry: tags and INT require mode=packet: the sockets of other modes get neither")
 	}
-	return nil
+	return c, nil
 }
 
 // core is the endpoint's part of the configuration.

@@ -81,8 +81,8 @@ func open(name string, l link, o options) (*device, error) {
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
-	if o.turns == nil {
-		o.turns = &l.loop
+	if o.Turns == nil {
+		o.Turns = &l.loop
 	}
 	d, err := newDevice(name, l, o, mtu, clock{start: time.Now()}, rand.Reader)
 	if err != nil {
@@ -126,11 +126,11 @@ func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Re
 	d.port = port{active: l.ready, name: l.name, rate: l.rate, mtu: mtu, gids: newGIDs(l.addrs)}
 	var err error
 	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, &o.shape, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
-		Collect: o.collect.core(), Turnaround: *o.turns,
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.MaxQP, Window: func(mtu ib.MTU) int { return windowOf(o.Window, &o.Shape, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
+		Collect: o.collect.core(), Turnaround: *o.Turns,
 	})
 	d.batch.init()
-	d.shaper = newShaper(o.shape, !l.addrs[0].Is4(), c.world == nil)
+	d.shaper = newShaper(o.Shape, !l.addrs[0].Is4(), c.world == nil)
 	return d, err
 }
 
@@ -139,7 +139,7 @@ func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Re
 func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 	r := endpoint.Route{TrafficClass: av.TrafficClass, HopLimit: av.HopLimit, GID: av.SGIDIndex}
 	if r.TrafficClass == 0 {
-		r.TrafficClass = d.opt.tclass
+		r.TrafficClass = d.opt.Class
 	}
 	if r.HopLimit == 0 {
 		r.HopLimit = 64
@@ -204,7 +204,7 @@ func (d *device) Attr() verbs.DeviceAttr {
 	}
 	return verbs.DeviceAttr{
 		NodeGUID: guid, FirmwareVersion: "soft",
-		MaxQP: d.opt.maxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
+		MaxQP: d.opt.MaxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
 		MaxCQ: endpoint.MaxCQ, MaxCQE: endpoint.MaxCQE, MaxMR: endpoint.MaxMR, MaxMRSize: endpoint.MaxMRSize, MaxPD: endpoint.MaxPD,
 		MaxSRQ: endpoint.MaxSRQ, MaxSRQWR: endpoint.MaxQPWR,
 		MaxQPRdAtom: endpoint.MaxRdAtomic, MaxQPInitRdAtom: endpoint.MaxRdAtomic, MaxInlineData: endpoint.MaxInline,
@@ -222,10 +222,10 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 	d.mu.Unlock()
 	speed := p.rate
 	switch {
-	case d.opt.rate > 0:
-		speed = d.opt.rate
-	case d.opt.shape.Rate > 0:
-		speed = int64(d.opt.shape.Rate)
+	case d.opt.Rate > 0:
+		speed = int64(d.opt.Rate)
+	case d.opt.Shape.Rate > 0:
+		speed = int64(d.opt.Shape.Rate)
 	case speed <= 0: // as of the loopback
 		speed = defaultRate
 	}
@@ -254,8 +254,8 @@ func (d *device) GID(port, index int) (netip.Addr, error) {
 	switch {
 	case !ok:
 		return netip.IPv6Unspecified(), nil
-	case d.opt.port != roce.Port:
-		return netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(d.opt.port))), nil
+	case d.opt.Port != roce.Port:
+		return netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(d.opt.Port))), nil
 	}
 	return a, nil
 }

@@ -125,7 +125,7 @@ func TestTheDevicesClockDoesNotEnd(t *testing.T) {
 	const day = 24 * time.Hour
 	off := false
 	l := link{name: "test", mtu: 1500, addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
-	o := options{port: roce.Port, maxQP: 8, turns: &off, shape: Shape{Delay: units.Microsecond}}
+	o := options{Port: roce.Port, MaxQP: 8, Turns: &off, Shape: Shape{Delay: units.Microsecond}}
 	for _, age := range []time.Duration{0, 13 * day, 106*day + 18*time.Hour, 107 * day, 214 * day, 3652 * day} {
 		d, err := newDevice("soft:test", l, o, 1024, clock{start: time.Now()}, rand.Reader)
 		if err != nil {

@@ -84,7 +84,7 @@ func (d *device) change(f *netif.Facts) {
 	d.mu.Lock()
 	was := d.port
 	next := was.follow(f, addrs, d.core.GIDUsed, d.opt.collect.bytes())
-	if d.opt.mode == modeXDP { // whose frames have room for what the interface had at first
+	if d.opt.Mode == modeXDP { // whose frames have room for what the interface had at first
 		next.mtu = min(next.mtu, d.mtu)
 	}
 	d.mu.Unlock()

@@ -25,7 +25,7 @@ func FuzzOptions(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if o.port == 0 || o.window < 0 || o.window > maxWindow || o.maxQP < 1 || o.maxQP > endpoint.MaxQP || o.rate < 0 {
+		if o.Port == 0 || o.Window < 0 || o.Window > maxWindow || o.MaxQP < 1 || o.MaxQP > endpoint.MaxQP || o.Rate < 0 {
 			t.Errorf("%q: %+v", query, o)
 		}
 	})

@@ -330,7 +330,7 @@ func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 // they do the device's options say.
 func (q *queuePair) TelemetryKinds() verbs.TelemetryKinds {
 	k := q.dev.opt.collect.kinds()
-	if *q.dev.opt.turns {
+	if *q.dev.opt.Turns {
 		k |= verbs.ReportsTurnaround
 	}
 	return k

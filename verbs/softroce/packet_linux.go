@@ -47,7 +47,7 @@ type packetWire struct {
 }
 
 func (d *device) openPacketWire() (wire, error) {
-	if d.opt.port != roce.Port {
+	if d.opt.Port != roce.Port {
 		return nil, verbs.Errorf("open", d.name, verbs.ErrInvalid, "mode=packet requires the standard port, %d", roce.Port)
 	}
 	w := &packetWire{

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/netif"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
@@ -23,17 +23,20 @@ type provider struct{}
 
 // options are what the query of a device's name may say.
 type options struct {
-	port   uint16 // UDP port
-	mode   mode
-	gso    bool
-	window int   // PSNs, 0 for what windowOf says
-	maxQP  int   // queue pairs
-	tclass uint8 // traffic class of what an address vector leaves at 0
-	rate   int64 // bits per second, 0 for what the interface says
-	shape  Shape
-	turns  *bool // turnaround=on or off: ask peers how long they take to answer; nil: on the loopback alone
-	collect
+	Port    uint16     `yaml:"port" range:"[1,65535]"` // of UDP
+	Mode    mode       `yaml:"mode" one:"udp packet xdp"`
+	GSO     bool       `yaml:"gso"`
+	Turns   *bool      `yaml:"turnaround"` // ask peers how long they take to answer; nil: on the loopback alone
+	Window  int        `yaml:"window" range:"[1,2^16]" of:"packets" zero:"what windowOf says"`
+	MaxQP   int        `yaml:"maxqp" range:"[1,2^16]" of:"queue pairs"`
+	Class   uint8      `yaml:"tclass"` // traffic class of what an address vector leaves at 0
+	Rate    units.Rate `yaml:"rate" range:"(0,)" zero:"what the interface says"`
+	Shape   Shape      `yaml:",inline"`
+	Reports reports    `yaml:",inline"`
+	collect `yaml:"-"` // what Reports says
 }
+
+var ofOptions = field.Of[options]("soft")
 
 // mode is the kind of sockets that a device has.
 type mode string
@@ -43,8 +46,6 @@ const (
 	modePacket mode = "packet"
 	modeXDP    mode = "xdp"
 )
-
-var modes = []mode{modeUDP, modePacket, modeXDP}
 
 const (
 	defaultRate = 40_000_000_000
@@ -106,71 +107,19 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, mode: modeUDP, gso: true, maxQP: endpoint.MaxQP}
+	o := options{Port: roce.Port, Mode: modeUDP, GSO: true, MaxQP: endpoint.MaxQP}
 	values, err := parseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("options %q: %w; write window=128&gso=off", query, err)
 	}
-	for key, v := range values {
-		text := v[len(v)-1]
-		var err error
-		switch key {
-		case "port":
-			var n uint64
-			if n, err = strconv.ParseUint(text, 10, 16); err == nil && n == 0 {
-				err = errors.New("port 0, expected 1 to 65535")
-			}
-			o.port = uint16(n)
-		case "mode":
-			o.mode = mode(text)
-			if !slices.Contains(modes, o.mode) {
-				err = fmt.Errorf("unknown mode %q, expected udp, packet or xdp", text)
-			}
-		case "gso":
-			if o.gso = text == "on"; text != "on" && text != "off" {
-				err = fmt.Errorf("expected on or off, got %q", text)
-			}
-		case "turnaround":
-			turns := text == "on"
-			if o.turns = &turns; text != "on" && text != "off" {
-				err = fmt.Errorf("expected on or off, got %q", text)
-			}
-		case "window":
-			if o.window, err = strconv.Atoi(text); err == nil && (o.window < 1 || o.window > maxWindow) {
-				err = fmt.Errorf("%d packets, expected 1 to %d", o.window, maxWindow)
-			}
-		case "maxqp":
-			if o.maxQP, err = strconv.Atoi(text); err == nil && (o.maxQP < 1 || o.maxQP > endpoint.MaxQP) {
-				err = fmt.Errorf("%d queue pairs, expected 1 to %d", o.maxQP, endpoint.MaxQP)
-			}
-		case "tclass":
-			var n uint64
-			n, err = strconv.ParseUint(text, 0, 8)
-			o.tclass = uint8(n)
-		case "rate":
-			var r units.Rate
-			if err = r.UnmarshalText([]byte(text)); err == nil && r <= 0 {
-				err = fmt.Errorf("rate %v, expected one above 0", r)
-			}
-			o.rate = int64(r)
-		default:
-			var known, shapes bool
-			known, err = o.collect.option(key, text)
-			if !known {
-				shapes, err = o.shape.option(key, text)
-			}
-			if !known && !shapes {
-				err = errors.New("unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate, shape, delay, loss, seed or telemetry")
-			}
-		}
-		if err != nil {
-			return o, fmt.Errorf("option %s: %w", key, err)
-		}
-	}
-	if err := o.collect.finish(o.mode); err != nil {
+	if err := ofOptions.Parse(&o, values); err != nil {
 		return o, err
 	}
-	return o, o.shape.finish(values.Has("seed"))
+	if values.Has("seed") && o.Shape.Loss == 0 {
+		return o, errors.New("option seed requires loss, such as loss=0.1%")
+	}
+	o.collect, err = o.Reports.collect(values.Has, o.Mode)
+	return o, err
 }
 
 // link is a network interface as it is when a device is opened on it, with those of

@@ -1,13 +1,11 @@
 package softroce
 
 import (
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
@@ -20,17 +18,16 @@ import (
 // A packet's wire bytes are those from the Base Transport Header to the ICRC, its UDP and
 // IP headers, and 38 of Ethernet: preamble and gap 20, header 14, FCS 4.
 type Shape struct {
-	Rate  units.Rate // of wire bytes; 0 is without limit
-	Delay units.Time // from the end of sending on
-	Loss  float64    // probability that a packet is lost, 0 to 1
-	Seed  uint64     // of the losses
+	Rate  units.Rate `yaml:"shape" range:"(0,)" zero:"no limit"`                       // of wire bytes
+	Delay units.Time `yaml:"delay" range:"[0,10s]"`                                    // from the end of sending on
+	Loss  float64    `yaml:"loss" range:"[0,1]" as:"a probability" unit:"%" eg:"0.1%"` // that a packet is lost
+	Seed  uint64     `yaml:"seed" eg:"7"`                                              // of the losses
 }
 
 // ethernetBytes is what a frame takes on the link besides its IP packet.
 const ethernetBytes = 20 + 14 + 4
 
 const (
-	maxDelay = 10 * units.Second
 	// lineDepth is how many packets a link has under way at most. More stay with the
 	// queue pairs until some have arrived.
 	lineDepth = 1 << 14
@@ -44,46 +41,7 @@ const (
 
 func (s *Shape) shapes() bool { return s.Rate > 0 || s.Delay > 0 || s.Loss > 0 }
 
-func (s *Shape) validate() error {
-	switch {
-	case s.Rate < 0:
-		return fmt.Errorf("shape %v, expected a rate above 0", s.Rate)
-	case s.Delay < 0 || s.Delay > maxDelay:
-		return fmt.Errorf("delay %v, expected 0s to %v", s.Delay, maxDelay)
-	case !(s.Loss >= 0 && s.Loss <= 1):
-		return fmt.Errorf("loss %v%%, expected 0%% to 100%%", 100*s.Loss)
-	}
-	return nil
-}
-
-// option takes an option, and reports whether it is one of the link's shape.
-func (s *Shape) option(key, text string) (known bool, err error) {
-	switch key {
-	case "shape":
-		if err = s.Rate.UnmarshalText([]byte(text)); err == nil && s.Rate <= 0 {
-			err = fmt.Errorf("rate %v, expected one above 0", s.Rate)
-		}
-	case "delay":
-		if err = s.Delay.UnmarshalText([]byte(text)); err == nil {
-			err = s.validate()
-		}
-	case "loss":
-		number, percent := strings.CutSuffix(text, "%")
-		n, bad := strconv.ParseFloat(number, 64)
-		if !percent || bad != nil {
-			return true, fmt.Errorf("%q is no percentage, expected one such as 0.1%%", text)
-		}
-		s.Loss = n / 100
-		err = s.validate()
-	case "seed":
-		if s.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
-			err = fmt.Errorf("%q is no seed, expected a whole number such as 7", text)
-		}
-	default:
-		return false, nil
-	}
-	return true, err
-}
+var ofShape = field.Of[Shape]("softroce: Shape")
 
 // parseQuery is url.ParseQuery, but that a per cent sign at the end of a value is one.
 func parseQuery(query string) (url.Values, error) {
@@ -94,14 +52,6 @@ func parseQuery(query string) (url.Values, error) {
 		}
 	}
 	return url.ParseQuery(strings.Join(fields, "&"))
-}
-
-// finish checks what the link's options say together.
-func (s *Shape) finish(seeded bool) error {
-	if seeded && s.Loss == 0 {
-		return errors.New("option seed requires loss, such as loss=0.1%")
-	}
-	return nil
 }
 
 // shaper is a link as a device sends over it. The device's lock guards it.

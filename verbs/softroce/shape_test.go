@@ -262,28 +262,48 @@ func TestShapeMakesUp(t *testing.T) {
 
 func TestShapeOptions(t *testing.T) {
 	o, err := parseOptions("shape=10Gbps&delay=5us&loss=0.1%&seed=0x7&window=64")
-	if want := (Shape{Rate: 10 * units.Gbps, Delay: 5 * units.Microsecond, Loss: 0.001, Seed: 7}); err != nil || o.shape != want || o.window != 64 {
-		t.Errorf("%+v, error %v, want %+v", o.shape, err, want)
+	if want := (Shape{Rate: 10 * units.Gbps, Delay: 5 * units.Microsecond, Loss: 0.001, Seed: 7}); err != nil || o.Shape != want || o.Window != 64 {
+		t.Errorf("%+v, error %v, want %+v", o.Shape, err, want)
 	}
 	for query, want := range map[string]string{
 		"shape=10":           `option shape: rate "10": unit missing`,
-		"shape=0Gbps":        "expected one above 0",
-		"shape=-1Gbps":       "expected one above 0",
+		"shape=0Gbps":        `option shape: "0Gbps": choose a positive rate`,
+		"shape=-1Gbps":       "choose a positive rate",
 		"delay=5":            `option delay: time "5": unit missing`,
-		"delay=-5us":         "expected 0s to 10s",
-		"delay=11s":          "expected 0s to 10s",
-		"loss=0.1":           "expected one such as 0.1%",
-		"loss=%":             "expected one such as 0.1%",
-		"loss=101%":          "expected 0% to 100%",
-		"loss=-1%":           "expected 0% to 100%",
-		"loss=NaN%":          "expected 0% to 100%",
-		"loss=1%&seed=x":     "expected a whole number such as 7",
+		"delay=-5us":         "choose 0s to 10s",
+		"delay=11s":          "choose 0s to 10s",
+		"loss=0.1":           "choose 0% to 100%, such as 0.1%",
+		"loss=%":             "choose 0% to 100%, such as 0.1%",
+		"loss=101%":          "choose 0% to 100%",
+		"loss=-1%":           "choose 0% to 100%",
+		"loss=NaN%":          "choose 0% to 100%",
+		"loss=1%&seed=x":     "choose a whole number of 64 bits, such as 7",
 		"seed=1":             "option seed requires loss",
 		"shape=1Gbps&seed=1": "option seed requires loss",
 	} {
 		if _, err := parseOptions(query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", query, err, want)
 		}
+	}
+	for query, want := range map[string]string{
+		"port=0":          `option port: "0": choose 1 to 65535`,
+		"port=65536":      `option port: "65536": choose 1 to 65535`,
+		"mode=raw":        `option mode: "raw": choose udp, packet or xdp`,
+		"gso=yes":         `option gso: "yes": choose on or off`,
+		"turnaround=":     `option turnaround: "": choose on or off`,
+		"window=0":        `option window: "0": choose 1 to 65536 packets`,
+		"maxqp=many":      `option maxqp: "many": choose 1 to 65536 queue pairs`,
+		"tclass=256":      `option tclass: "256": choose a whole number of 8 bits`,
+		"rate=0bps":       `option rate: "0bps": choose a positive rate`,
+		"speed=1&fast=on": "option fast: unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate, shape, delay, loss, seed, telemetry, tagtype, base, step, intport, intrates",
+	} {
+		if _, err := parseOptions(query); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", query, err, want)
+		}
+	}
+	if o, err := parseOptions("port=14791&mode=packet&gso=off&turnaround=on&maxqp=10&tclass=0x2&rate=10Gbps&rate=20Gbps"); err != nil ||
+		o.Port != 14791 || o.Mode != modePacket || o.GSO || !*o.Turns || o.MaxQP != 10 || o.Class != 2 || o.Rate != 20*units.Gbps {
+		t.Errorf("%+v, error %v", o, err)
 	}
 	c := DefaultWorld()
 	c.Shape.Loss = 2

@@ -55,13 +55,13 @@ type udpSocket struct {
 }
 
 func (d *device) openWire() (wire, error) {
-	switch d.opt.mode {
+	switch d.opt.Mode {
 	case modePacket:
 		return d.openPacketWire()
 	case modeXDP:
 		return d.openXDPWire()
 	}
-	w := &udpWire{dev: d, link: d.link.index, gso: d.opt.gso, counters: &d.counters}
+	w := &udpWire{dev: d, link: d.link.index, gso: d.opt.GSO, counters: &d.counters}
 	var fds []int
 	fail := func(err error) (wire, error) {
 		for _, fd := range fds {
@@ -72,7 +72,7 @@ func (d *device) openWire() (wire, error) {
 	for i, a := range d.link.addrs {
 		s, err := w.open(a, i)
 		if err != nil {
-			return fail(d.openError(netip.AddrPortFrom(a, d.opt.port), err))
+			return fail(d.openError(netip.AddrPortFrom(a, d.opt.Port), err))
 		}
 		fds = append(fds, s.fd)
 		w.sockets = append(w.sockets, s)
@@ -86,7 +86,7 @@ func (d *device) openWire() (wire, error) {
 // open opens the socket of an address.
 func (w *udpWire) open(a netip.Addr, gid int) (*udpSocket, error) {
 	d := w.dev
-	s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: gid, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
+	s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.Port), gid: gid, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
 	fd, err := newUDPSocket(s.local, d.link.index)
 	if err != nil {
 		return nil, err
@@ -133,10 +133,10 @@ func (d *device) openError(at netip.AddrPort, err error) error {
 		return verbs.Errorf("open", d.name, verbs.ErrBusy, "UDP port %d of %v is taken: by another endpoint, or by the kernel's soft-RoCE driver: %s", at.Port(), at.Addr(), elsewhere(at.Addr()))
 	case errors.Is(err, unix.EPERM):
 		needs := "capability CAP_NET_RAW"
-		if d.opt.mode == modeXDP {
+		if d.opt.Mode == modeXDP {
 			needs = "capabilities CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
 		}
-		return verbs.Errorf("open", d.name, err, "mode=%s requires root, or the %s", d.opt.mode, needs)
+		return verbs.Errorf("open", d.name, err, "mode=%s requires root, or the %s", d.opt.Mode, needs)
 	}
 	return verbs.Errorf("open", d.name, err, "on %v", at)
 }

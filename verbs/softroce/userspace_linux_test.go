@@ -40,7 +40,7 @@ func replaceWire(h *end, take func(data []byte, c control)) {
 
 func localOf(h *end) netip.AddrPort {
 	d := h.dev.(*device)
-	return netip.AddrPortFrom(d.link.addrs[0], d.opt.port)
+	return netip.AddrPortFrom(d.link.addrs[0], d.opt.Port)
 }
 
 // socketOf is a receiver of UDP messages for a device.

@@ -109,8 +109,8 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 		return nil, fmt.Errorf("softroce: Rate %v, expected one above 0", c.Rate)
 	case c.Window < 0 || c.Window > maxWindow:
 		return nil, fmt.Errorf("softroce: Window %d, expected up to %d", c.Window, maxWindow)
-	case c.Shape.validate() != nil:
-		return nil, fmt.Errorf("softroce: Shape: %w", c.Shape.validate())
+	case ofShape.Check(&c.Shape) != nil:
+		return nil, ofShape.Check(&c.Shape)
 	case c.Start < 0:
 		return nil, fmt.Errorf("softroce: Start %v, expected 0 or more", c.Start)
 	case c.Moderation < 0 || c.Moderation > units.Second:
@@ -130,7 +130,7 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 			name: fmt.Sprintf("h%d", i), ready: true, mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
-		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, tclass: c.TrafficClass, turns: &c.Turnaround}
+		o := options{Port: roce.Port, GSO: true, MaxQP: endpoint.MaxQP, Rate: c.Rate, Window: c.Window, Shape: c.Shape, Class: c.TrafficClass, Turns: &c.Turnaround}
 		d, err := newDevice(fmt.Sprintf("soft:h%d", i), l, o, c.MTU, clock{world: w}, w.rng)
 		if err != nil {
 			return nil, err

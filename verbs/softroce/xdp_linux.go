@@ -57,7 +57,7 @@ func (d *device) openXDPWire() (wire, error) {
 	}
 	longest := d.link.mtu + roce.EthernetBytes
 	switch {
-	case d.opt.port != roce.Port:
+	case d.opt.Port != roce.Port:
 		return bad("mode=xdp requires the standard port, %d", roce.Port)
 	case d.link.loop || len(d.link.mac) != len(roce.MAC{}):
 		return bad("mode=xdp requires an Ethernet interface, which %s is not: leave the mode out", d.link.name)

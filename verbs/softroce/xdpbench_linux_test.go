@@ -52,6 +52,7 @@ func overVeth(b *testing.B, enter func(func()), c *contest, mtu int) {
 		run  func() time.Duration
 		rate []float64
 	}
+	modes := []mode{modeUDP, modePacket, modeXDP}
 	var all []*runner
 	for i, m := range modes {
 		pair(i)

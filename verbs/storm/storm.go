@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
@@ -29,12 +30,12 @@ type Program func(p *Process) error
 
 // Config describes a run.
 type Config struct {
-	Provider  string // "soft" or "sim"
+	Provider  string `one:"soft sim"`
 	Shim      string // name of the engine that the shim over each device has, "none" for a shim without one; no shim if empty
 	Seed      uint64
-	Processes int        // 2 to 16
-	Span      units.Time // faults come within
-	Grace     units.Time // in which all programs must end after Span
+	Processes int        `range:"[2,16]"`
+	Span      units.Time `range:"(0,1s]"`     // faults come within
+	Grace     units.Time `range:"(0,10000s]"` // in which all programs must end after Span
 	// Faults are what goes wrong; nil for what Draw gives.
 	Faults fault.Schedule
 	// Program is what runs; nil for Peers.
@@ -59,17 +60,12 @@ func (c *Config) Draw() fault.Schedule {
 	return fault.Storm{Hosts: c.Processes, Span: c.Span, Packets: 4000, Forge: c.Provider == "soft"}.Draw(c.Seed)
 }
 
+var settings = field.Of[Config]("storm")
+
 // Validate names the first field that is wrong.
 func (c *Config) Validate() error {
-	switch {
-	case c.Provider != "soft" && c.Provider != "sim":
-		return fmt.Errorf("storm: Provider %q, expected soft or sim", c.Provider)
-	case c.Processes < 2 || c.Processes > 16:
-		return fmt.Errorf("storm: %d Processes, expected 2 to 16", c.Processes)
-	case c.Span <= 0 || c.Span > units.Second:
-		return fmt.Errorf("storm: Span %v, expected above 0 and up to 1s", c.Span)
-	case c.Grace <= 0 || c.Grace > 10_000*units.Second:
-		return fmt.Errorf("storm: Grace %v, expected above 0 and up to 10000s", c.Grace)
+	if err := settings.Check(c); err != nil {
+		return err
 	}
 	if c.Shim != "" && c.Shim != "none" {
 		if _, err := cc.Lookup(c.Shim); err != nil {

@@ -255,12 +255,12 @@ func TestNICClock(t *testing.T) {
 
 func TestConfigs(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		`Provider "ibv", expected soft or sim`: func(c *Config) { c.Provider = "ibv" },
-		"1 Processes, expected 2 to 16":        func(c *Config) { c.Processes = 1 },
-		"Span 0s, expected above 0":            func(c *Config) { c.Span = 0 },
-		"Grace -1s, expected above 0":          func(c *Config) { c.Grace = -units.Second },
-		`Shim: no rate engine is called "sw"`:  func(c *Config) { c.Shim = "sw" },
-		`fault "crash 3 at 0s for 0s": there`:  func(c *Config) { c.Faults = fault.Schedule{{Kind: fault.Crash, A: 3}} },
+		`Provider is "ibv": choose soft or sim`:             func(c *Config) { c.Provider = "ibv" },
+		"Processes is 1: choose 2 to 16":                    func(c *Config) { c.Processes = 1 },
+		"Span is 0s: choose a positive span up to 1s":       func(c *Config) { c.Span = 0 },
+		"Grace is -1s: choose a positive span up to 10000s": func(c *Config) { c.Grace = -units.Second },
+		`Shim: no rate engine is called "sw"`:               func(c *Config) { c.Shim = "sw" },
+		`fault "crash 3 at 0s for 0s": there`:               func(c *Config) { c.Faults = fault.Schedule{{Kind: fault.Crash, A: 3}} },
 	} {
 		c := Default()
 		change(&c)

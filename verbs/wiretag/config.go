@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
@@ -37,13 +38,13 @@ func (m Mode) String() string {
 type Config struct {
 	// Format is the network's, switches and hosts alike.
 	Format telemetry.DelayFormat
-	Mode   Mode
+	Mode   Mode `yaml:"collect" one:"auto tags probes reflect"`
 	// ProbeInterval is the least time between two probes of a path. A connection that
 	// sends nothing probes nothing.
-	ProbeInterval time.Duration
+	ProbeInterval time.Duration `yaml:"every" range:"[0s,)"`
 	// MaxAge is for how long the answer to a probe says something about completions,
 	// and how long one is waited for until it counts as lost.
-	MaxAge time.Duration
+	MaxAge time.Duration `yaml:"maxage" range:"(0s,)" why:"it is longer than the round trip"`
 	// SourcePort is the UDP source port of connections' packets, for probes to take
 	// the same path; 0 computes it as Linux's drivers do (SourcePort).
 	SourcePort uint16
@@ -58,20 +59,14 @@ func DefaultConfig(form telemetry.DelayForm) Config {
 	}
 }
 
-// Validate says what is wrong with c.
+var ranges = field.Of[Config]("wiretag")
+
+// Validate says what is wrong with c, by the names of the options of a device.
 func (c *Config) Validate() error {
 	if err := c.Format.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case c.Mode > Reflect:
-		return fmt.Errorf("unknown mode %v, expected auto, tags, probes or reflect", c.Mode)
-	case c.ProbeInterval < 0:
-		return fmt.Errorf("ProbeInterval %v is negative", c.ProbeInterval)
-	case c.MaxAge <= 0:
-		return fmt.Errorf("MaxAge is %v, expected one longer than the round trip", c.MaxAge)
-	}
-	return nil
+	return ranges.Check(c)
 }
 
 // SourcePort is the UDP source port that Linux computes for the packets of a

@@ -42,7 +42,7 @@ func TestParseName(t *testing.T) {
 		{"ibv:x?telemetry=csig-wide&step=250ns", "", nil, "power of two"},
 		{"ibv:x?telemetry=poseidon&tagtype=0x10000", "", nil, "tagtype"},
 		{"ibv:x?telemetry=poseidon&tagtype=0x0800", "", nil, "IPv4"},
-		{"ibv:x?telemetry=poseidon&every=-1s", "", nil, "negative"},
+		{"ibv:x?telemetry=poseidon&every=-1s", "", nil, "every is -1s: choose 0s or more"},
 		{"ibv:x?telemetry=poseidon&maxage=0s", "", nil, "longer than the round trip"},
 		{"ibv:x?telemetry=poseidon&every=often", "", nil, "every"},
 	} {
@@ -118,6 +118,21 @@ func TestSourcePort(t *testing.T) {
 		}
 		if SourcePort(c.label, c.local, c.peer) != SourcePort(c.label, c.peer, c.local) {
 			t.Error("the two directions differ")
+		}
+	}
+}
+
+func TestConfigRanges(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"": func(*Config) {},
+		"collect is mode 4: choose auto, tags, probes or reflect":                func(c *Config) { c.Mode = 4 },
+		"every is -1ns: choose 0s or more":                                       func(c *Config) { c.ProbeInterval = -1 },
+		"maxage is 0s: choose a positive span; it is longer than the round trip": func(c *Config) { c.MaxAge = 0 },
+	} {
+		c := DefaultConfig(telemetry.Value)
+		change(&c)
+		if err := c.Validate(); (err == nil) != (want == "") || err != nil && err.Error() != "wiretag: "+want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

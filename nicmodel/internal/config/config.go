@@ -17,48 +17,48 @@ type Config struct {
 	PCIe pcie.Config `yaml:"pcie"`
 
 	// CoreClock drives every stage but the MAC.
-	CoreClock stage.Clock `yaml:"core_clock"`
+	CoreClock stage.Clock `yaml:"core_clock" range:"[1MHz,1THz]"`
 	// DoorbellCycles is how long the doorbell stage is occupied by a doorbell, in
 	// cycles of the core clock, as are the following ones.
-	DoorbellCycles int64 `yaml:"doorbell_cycles"`
+	DoorbellCycles int64 `yaml:"doorbell_cycles" range:"[0,2^20]"`
 	// WQECycles is what the wqe stage takes for a work queue element.
-	WQECycles int64 `yaml:"wqe_cycles"`
+	WQECycles int64 `yaml:"wqe_cycles" range:"[0,2^20]"`
 	// SchedulerCycles is what the scheduler takes for the choice of a packet.
-	SchedulerCycles int64 `yaml:"scheduler_cycles"`
+	SchedulerCycles int64 `yaml:"scheduler_cycles" range:"[0,2^20]"`
 	// PacketiserCycles is what the packetiser takes for a packet.
-	PacketiserCycles int64 `yaml:"packetiser_cycles"`
+	PacketiserCycles int64 `yaml:"packetiser_cycles" range:"[0,2^20]"`
 	// ParseCycles is what the parse stage takes for a packet received.
-	ParseCycles int64 `yaml:"parse_cycles"`
+	ParseCycles int64 `yaml:"parse_cycles" range:"[0,2^20]"`
 	// TransportCycles is what the transport stage takes for a packet received.
-	TransportCycles int64 `yaml:"transport_cycles"`
+	TransportCycles int64 `yaml:"transport_cycles" range:"[0,2^20]"`
 	// CQECycles is what the cqe stage takes for a completion.
-	CQECycles int64 `yaml:"cqe_cycles"`
+	CQECycles int64 `yaml:"cqe_cycles" range:"[0,2^20]"`
 
 	// PipelineLatency is what a packet spends in each of the transmit and the
 	// receive pipeline beside the occupancies above: their depth.
-	PipelineLatency units.Time `yaml:"pipeline_latency"`
+	PipelineLatency units.Time `yaml:"pipeline_latency" range:"[0,100ms]"`
 
 	// TxBuffer is the memory for packets between the scheduler and the wire, bytes; READ
 	// responses have as much for themselves. A packet takes 64 bytes and its payload
 	// from when it is chosen, and so bounds the reads of payload under way: enough
 	// to cover their latency at the line rate, and not so much that packets make a queue of their own.
-	TxBuffer int `yaml:"tx_buffer"`
+	TxBuffer int `yaml:"tx_buffer" range:"[4160,2^30]" why:"the least holds a packet of 4096 bytes"`
 	// CQEBytes is what a completion takes in host memory and on PCIe.
-	CQEBytes int `yaml:"cqe_bytes"`
+	CQEBytes int `yaml:"cqe_bytes" range:"[1,4096]"`
 	// MaxInline is the most data that travels inside a WQE, bytes. A single WQE with
 	// its inline data reaches the NIC with the doorbell (BlueFlame).
-	MaxInline int `yaml:"max_inline"`
+	MaxInline int `yaml:"max_inline" range:"[0,4096]"`
 	// BlueFlameBusy lets that be so too while elements of the queue are under way
 	// that came likewise.
 	BlueFlameBusy bool `yaml:"blueflame_busy"`
 	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
 	// that it is for.
-	WQEFetch int `yaml:"wqe_fetch"`
+	WQEFetch int `yaml:"wqe_fetch" range:"[1,2^16]" zero:"all"`
 	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
 	// it has made a packet of, 0 for all whose doorbells have arrived; it reads on once it holds
 	// half as many. Those that come with their doorbell do not count. If not all that the NIC keeps fits on the
 	// chip (State), it is no more than an even share of what the contexts leave there, and no less than 1.
-	WQEPrefetch int `yaml:"wqe_prefetch"`
+	WQEPrefetch int `yaml:"wqe_prefetch" range:"[1,2^16]" zero:"all"`
 
 	// Units work on requests that the scheduler has chosen, and on packets behind the
 	// transport stage.
@@ -81,7 +81,7 @@ type Config struct {
 	Egress Egress `yaml:"egress"`
 	// Functions are the PCIe functions among which the NIC divides what it sends: the physical one, 0, then the virtual
 	// ones. Without any, there is one.
-	Functions []Function `yaml:"functions" eg:"[{}, {max_tx_rate: 20Gbps}]"`
+	Functions []Function `yaml:"functions" eg:"[{}, {max_tx_rate: 20Gbps}]" most:"64" of:"functions"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
 	Interrupt Interrupt `yaml:"interrupt"`
 	// State is the memory on the chip for contexts, memory keys, translations and elements of send queues.
@@ -100,12 +100,12 @@ type Config struct {
 	Counter stage.Counter `yaml:"counter"`
 
 	// MaxSGE is the most pieces of memory of a request.
-	MaxSGE int `yaml:"max_sge"`
+	MaxSGE int `yaml:"max_sge" range:"[1,256]"`
 	// MaxRdAtomic is the most RDMA Reads and atomics that a queue pair may have
 	// outstanding.
-	MaxRdAtomic int `yaml:"max_rd_atomic"`
-	// MaxQPWR is the most requests that a queue holds, up to 65536.
-	MaxQPWR int `yaml:"max_qp_wr"`
+	MaxRdAtomic int `yaml:"max_rd_atomic" range:"[1,255]"`
+	// MaxQPWR is the most requests that a queue holds.
+	MaxQPWR int `yaml:"max_qp_wr" range:"[1,2^16]"`
 }
 
 // SlotBytes is what a packet takes beside its payload: headers and what the NIC keeps of it.

@@ -17,19 +17,19 @@ import (
 // depend on them.
 type Limiter struct {
 	// Rates is how many different limits there can be at a time. 0 for no limit.
-	Rates int `yaml:"rates"`
+	Rates int `yaml:"rates" range:"[1,2^16]" zero:"no limit"`
 	// MinRate and MaxRate bound the rates. 0 for no bound.
-	MinRate units.Rate `yaml:"min_rate"`
-	MaxRate units.Rate `yaml:"max_rate"`
+	MinRate units.Rate `yaml:"min_rate" range:"[1bps,100Tbps]" zero:"no bound"`
+	MaxRate units.Rate `yaml:"max_rate" range:"[1bps,100Tbps]" zero:"no bound" least:"min_rate"`
 	// Step is what rates are multiples of: others are taken to the nearest. 0 for 1
 	// bit/s.
-	Step units.Rate `yaml:"step"`
-	// Tick is the time between two looks at the table, up to 1 ms. 0 looks all the
+	Step units.Rate `yaml:"step" range:"[0,1Gbps]"`
+	// Tick is the time between two looks at the table. 0 looks all the
 	// time.
-	Tick units.Time `yaml:"tick"`
+	Tick units.Time `yaml:"tick" range:"[0,1ms]"`
 	// Burst is the most bytes of a burst where a limit says none. A burst has a
 	// packet at least, and 0 is that.
-	Burst units.Bytes `yaml:"burst"`
+	Burst units.Bytes `yaml:"burst" range:"[0,4294967295B]"`
 }
 
 // RateLimit is the limit of a queue pair (ibv_qp_rate_limit_attr).

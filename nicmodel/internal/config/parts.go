@@ -2,7 +2,7 @@ package config
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -16,19 +16,19 @@ import (
 // in the packetiser, elements as far as they are not in stage wqe. If as many reads of entries are under way
 // as can be, receiving and the scheduler stop until that changes.
 type State struct {
-	// Bytes is its size, from 64 bytes for each way; 0 is no limit.
-	Bytes units.Bytes `yaml:"bytes"`
+	// Bytes is its size; at least 64 bytes for each way. 0 is no limit.
+	Bytes units.Bytes `yaml:"bytes" range:"[64B,1GiB]" zero:"no limit"`
 	// Elements is the memory beside it in which the receive side has elements of Reads and atomics, as many of
 	// a queue pair as it may have outstanding, until their answers are there, from 64 bytes for each way; 0 leaves them in the other.
-	Elements units.Bytes `yaml:"elements"`
-	// Ways is how many lines a set has, of which the least recently used goes; from 1 to 64.
-	Ways int `yaml:"ways"`
+	Elements units.Bytes `yaml:"elements" range:"[64B,1GiB]" zero:"one memory"`
+	// Ways is how many lines a set has, of which the least recently used goes.
+	Ways int `yaml:"ways" range:"[0,64]"`
 	// Fetches is how many entries are read at a time; 0 is no limit. What needs an entry that is
 	// being read waits for that read.
-	Fetches int `yaml:"fetches"`
-	// Context is what the context of a queue pair takes, bytes, from 1 to 4096. Each use changes it, so that
+	Fetches int `yaml:"fetches" range:"[1,2^16]" zero:"no limit"`
+	// Context is what the context of a queue pair takes, bytes. Each use changes it, so that
 	// a line of it that is displaced is written back.
-	Context int `yaml:"context"`
+	Context int `yaml:"context" range:"[1,4096]"`
 }
 
 // Translation describes what the NIC has to know of memory for each
@@ -42,18 +42,16 @@ type State struct {
 // writes to host memory, which are seen in order, wait with it. Queues need no entries: their
 // pages are named by their contexts.
 type Translation struct {
-	// PageSize is that of the host's memory, a power of two from 4 KiB; 0 is 4 KiB.
-	PageSize units.Bytes `yaml:"page_size"`
+	// PageSize is that of the host's memory; 0 is 4 KiB.
+	PageSize units.Bytes `yaml:"page_size" range:"[4KiB,1TiB]" power:"2" zero:"the usual one"`
 	// HugePageSize is that of regions registered with ib.AccessHugeTLB, as those of
-	// scenarios are, a power of two from 4 KiB; 0 is 2 MiB.
-	HugePageSize units.Bytes `yaml:"huge_page_size"`
+	// scenarios are; 0 is 2 MiB.
+	HugePageSize units.Bytes `yaml:"huge_page_size" range:"[4KiB,1TiB]" power:"2" zero:"the usual one"`
 }
 
 const (
-	leastPage     = 4 * units.KiB
 	usualPage     = 4 * units.KiB
 	usualHugePage = 2 * units.MiB
-	mostPage      = units.Bytes(1) << 40
 )
 
 // PageOf returns the page size of a region with that access.
@@ -76,13 +74,13 @@ func (c *Translation) PageOf(access ib.AccessFlags) uint64 {
 // ATC 2016, sections 2.1 and 3, figure 11b).
 type Units struct {
 	// Units is how many there are; 0 is none, where packets take no time in them.
-	Units int `yaml:"units"`
+	Units int `yaml:"units" range:"[1,2^12]" zero:"none"`
 	// Request is how long a packet of a request occupies a unit of the NIC that sends it, and one of the
 	// NIC that receives it, in cycles of the core clock, from 1. What the latter answers is made with it.
-	Request int64 `yaml:"request"`
+	Request int64 `yaml:"request" range:"[0,2^20]"`
 	// Answer is what an acknowledgement, an atomic's answer or a packet of a Read's response takes where it
 	// arrives, in cycles of the core clock, from 1.
-	Answer int64 `yaml:"answer"`
+	Answer int64 `yaml:"answer" range:"[0,2^20]"`
 }
 
 // Cycles returns what a received packet takes.
@@ -101,13 +99,13 @@ func (c *Units) Cycles(op ib.Opcode) int64 {
 type Atomics struct {
 	// InFlight is how many operations there are at a time; 0 is no unit, where they
 	// take no time.
-	InFlight int `yaml:"in_flight"`
+	InFlight int `yaml:"in_flight" range:"[1,2^16]" zero:"no unit"`
 	// Locks is how many there are, a power of two: as many of the lowest bits of a word's
 	// address choose its lock. With 4096 words a multiple of 4 KiB apart share one. Words are
 	// aligned to eight bytes, so that every eighth lock is used.
 	Locks int `yaml:"locks"`
 	// Cycles is what the change of a word takes, in cycles of the core clock.
-	Cycles int64 `yaml:"cycles"`
+	Cycles int64 `yaml:"cycles" range:"[0,2^20]"`
 }
 
 // ReceiveBuffer describes the memory of the port that received packets are in: from
@@ -118,17 +116,17 @@ type Atomics struct {
 // the buffer is fuller than XOff. A packet for which there is no room is dropped.
 type ReceiveBuffer struct {
 	// Bytes is its size; 0 is no limit.
-	Bytes int `yaml:"bytes"`
+	Bytes int `yaml:"bytes" range:"[16384,2^30]" zero:"no limit"`
 	// XOff is the fill, in bytes, from which on the lossless priorities are paused, and
 	// packets of the others dropped; 0 leaves as much room as may arrive until a pause takes effect,
 	// but at most half of the buffer. Without lossless priorities it is the size.
-	XOff int `yaml:"xoff"`
+	XOff int `yaml:"xoff" range:"[0,2^30]"`
 	// XOn is the fill at which they go on; 0 is XOff less the longest packet.
-	XOn int `yaml:"xon"`
+	XOn int `yaml:"xon" range:"[0,2^30]"`
 	// Mark is the fill, in bytes, from which on packets that can be (ECT) are marked as by
 	// a congested switch, so that DCQCN's notifications and other marks tell the senders;
 	// 0 marks none.
-	Mark int `yaml:"mark"`
+	Mark int `yaml:"mark" range:"[0,2^30]"`
 }
 
 // Queues is the sizes of queues between stages that no other parameter bounds. A full one
@@ -136,21 +134,13 @@ type ReceiveBuffer struct {
 type Queues struct {
 	// Doorbells is how many doorbells and elements that the host stores into it the NIC has room for. A store that finds none waits in
 	// the host, and those behind it. 0 is no bound.
-	Doorbells int `yaml:"doorbells"`
+	Doorbells int `yaml:"doorbells" range:"[1,2^16]" zero:"no bound"`
 	// Acks is how many acknowledgements and notifications of each priority wait for the wire. Beyond
 	// them a queue pair owes its acknowledgement, and the newest acknowledges for all. 0 is no bound.
-	Acks int `yaml:"acks"`
+	Acks int `yaml:"acks" range:"[1,2^16]" zero:"no bound"`
 	// Completions is how many completions and events wait for PCIe. Stage cqe stalls while there is no room, and
 	// packets that completions are made for stay in the receive buffer. 0 is no bound.
-	Completions int `yaml:"completions"`
-}
-
-func (c *Queues) ranges() []error {
-	return []error{
-		bounds.In("queues.doorbells", c.Doorbells, 0, bounds.MostSlots, "no bound"),
-		bounds.In("queues.acks", c.Acks, 0, bounds.MostSlots, "no bound"),
-		bounds.In("queues.completions", c.Completions, 0, bounds.MostSlots, "no bound"),
-	}
+	Completions int `yaml:"completions" range:"[1,2^16]" zero:"no bound"`
 }
 
 // Receives describes how the elements of receive queues come to the NIC.
@@ -161,9 +151,9 @@ func (c *Queues) ranges() []error {
 // messages, and a packet that needs one which is not there waits for it, with the
 // requests of its queue pair behind it.
 type Receives struct {
-	// Prefetch is how many receives of a queue the NIC holds or has asked for, at most:
-	// up to 4096. With 0 all are at hand without being fetched.
-	Prefetch int `yaml:"prefetch"`
+	// Prefetch is how many receives of a queue the NIC holds or has asked for, at most. With
+	// 0 all are at hand without being fetched.
+	Prefetch int `yaml:"prefetch" range:"[1,2^12]" zero:"receives at hand"`
 	// Batch is how many receives one read fetches, at most: 1 to prefetch.
 	Batch int `yaml:"batch"`
 }
@@ -182,8 +172,8 @@ type Receives struct {
 // immediate data, an invalidated key or a solicited event. A mini element has no room
 // for a timestamp: a queue with timestamps is not compressed.
 type Compression struct {
-	// MaxNum is how many completions a session has at most, 2 to 1024; 0 is no compression.
-	MaxNum int `yaml:"max_num"`
+	// MaxNum is how many completions a session has at most; 0 is no compression.
+	MaxNum int `yaml:"max_num" range:"[2,1024]" zero:"no compression"`
 	// Timeout ends a session so long after its first completion; up to 1 ms.
 	Timeout units.Time `yaml:"timeout"`
 }
@@ -194,16 +184,16 @@ type Compression struct {
 // The clock is the simulation's: it is taken for disciplined. What is behind the wait goes through the NIC as other requests do, so
 // that it is on the wire later by that way, which the guide has software subtract (tx_skew).
 type SendTime struct {
-	// Tick is the time between two looks at what waits, up to 1 ms: a wait ends at the first from its time
+	// Tick is the time between two looks at what waits: a wait ends at the first from its time
 	// on. 0 is a NIC that does not schedule by time.
-	Tick units.Time `yaml:"tick"`
+	Tick units.Time `yaml:"tick" range:"[1ps,1ms]" zero:"no send times"`
 	// Jitter is how much later at most a wait ends, evenly distributed: where firmware has to keep up.
-	Jitter units.Time `yaml:"jitter"`
+	Jitter units.Time `yaml:"jitter" range:"[0,1ms]"`
 }
 
 func (c *SendTime) rules() error {
 	if c.Jitter > 0 && c.Tick == 0 {
-		return bounds.Bad("send_time.jitter", c.Jitter, "requires send_time.tick")
+		return field.Bad("nic", "send_time.jitter", c.Jitter, "requires send_time.tick")
 	}
 	return nil
 }
@@ -211,37 +201,29 @@ func (c *SendTime) rules() error {
 // Interrupt describes the way from the NIC's interrupt to the host's software.
 type Interrupt struct {
 	// Latency is from the arrival of the message that interrupts a processor to when
-	// the event's owner has it: a property of the host, up to 1 s. 0 for none.
-	Latency units.Time `yaml:"latency"`
+	// the event's owner has it: a property of the host. 0 for none.
+	Latency units.Time `yaml:"latency" range:"[0,1s]"`
 }
 
 // Offload is what runs the engines inside the NIC: processors that handle one event
 // at a time, an acknowledgement, a READ's response or a congestion notification packet.
 type Offload struct {
 	// Processors is how many there are; 0 handles each event at once, at no cost.
-	Processors int `yaml:"processors"`
+	Processors int `yaml:"processors" range:"[1,2^12]" zero:"no cost"`
 	// Cost is how long one event takes.
-	Cost units.Time `yaml:"cost"`
+	Cost units.Time `yaml:"cost" range:"[0,1ms]"`
 	// Queue is how many events wait for a processor. An acknowledgement or response
 	// that finds it full counts with its queue pair's next, a notification is dropped.
 	// Losses and timeouts do not wait.
-	Queue int `yaml:"queue"`
-}
-
-func (c *Offload) ranges() []error {
-	return []error{
-		bounds.In("offload.processors", c.Processors, 0, 1<<12, "no cost"),
-		bounds.In("offload.cost", c.Cost, 0, units.Millisecond, ""),
-		bounds.In("offload.queue", c.Queue, 0, bounds.MostSlots, ""),
-	}
+	Queue int `yaml:"queue" range:"[0,2^16]"`
 }
 
 func (c *Offload) rules() error {
 	switch {
 	case c.Processors > 0 && c.Cost == 0:
-		return bounds.Bad("offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
+		return field.Bad("nic", "offload.cost", c.Cost, "choose a time above 0, up to 1ms, or 0 for offload.processors")
 	case c.Processors == 0 && (c.Cost > 0 || c.Queue > 0):
-		return bounds.Bad("offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
+		return field.Bad("nic", "offload.processors", c.Processors, "choose 1 or more, or 0 for offload.cost and offload.queue")
 	}
 	return nil
 }

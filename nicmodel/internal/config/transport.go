@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -15,17 +15,16 @@ type Transport struct {
 	// Loss is go-back-n or selective-repeat. With the latter Writes and Reads' responses
 	// beyond a gap are placed, and only what is missing is sent again (IRN, SIGCOMM 2018);
 	// requests complete in order.
-	Loss LossRecovery `yaml:"loss" eg:"selective-repeat"`
-	// Reorder is how many packets beyond a gap selective repeat keeps, a power of two from 64
-	// to 65536; 0 is 4096. A connection has no more under way. They take three bits each
+	Loss LossRecovery `yaml:"loss" eg:"selective-repeat" one:"go-back-n selective-repeat"`
+	// Reorder is how many packets beyond a gap selective repeat keeps; 0 is 4096. A connection has no more under way. They take three bits each
 	// on the chip, in addition to a queue pair's context.
-	Reorder int `yaml:"reorder"`
+	Reorder int `yaml:"reorder" range:"[64,2^16]" power:"2" zero:"the usual one"`
 	// RTOHigh is the time without progress after which a connection sends again; 0 leaves
 	// it to the connection's `timeout`.
-	RTOHigh units.Time `yaml:"rto_high"`
+	RTOHigh units.Time `yaml:"rto_high" range:"[1us,10s]" zero:"the connection's timeout"`
 	// RTOLow is what selective repeat uses instead with at most three packets under way;
 	// 0 is none.
-	RTOLow units.Time `yaml:"rto_low"`
+	RTOLow units.Time `yaml:"rto_low" range:"[1us,10s]" zero:"none"`
 }
 
 // usualReorder is twice what a path of 200 Gbps and 80 us holds in packets of 1 KiB:
@@ -78,23 +77,12 @@ func (c *Transport) Set(cfg *rc.Config) {
 // SetSend sets what a sender has to know of it, of a reliable connection.
 func (c *Transport) SetSend(cfg *rc.SendConfig) { cfg.RTOHigh, cfg.RTOLow = c.RTOHigh, c.RTOLow }
 
-func (c *Transport) ranges() []error {
-	return []error{
-		bounds.In("transport.loss", int(c.Loss), int(GoBackN), int(SelectiveRepeat), ""),
-		bounds.In("transport.reorder", c.Reorder, 64, 1<<16, "the usual one"),
-		bounds.In("transport.rto_high", c.RTOHigh, units.Microsecond, 10*units.Second, "the connection's timeout"),
-		bounds.In("transport.rto_low", c.RTOLow, units.Microsecond, 10*units.Second, "none"),
-	}
-}
-
 func (c *Transport) rules() error {
 	switch {
-	case c.Reorder&(c.Reorder-1) != 0:
-		return bounds.Bad("transport.reorder", c.Reorder, "choose a power of two from 64 to 65536, or 0 for the usual one")
 	case c.Loss == GoBackN && c.Reorder > 0:
-		return bounds.Bad("transport.reorder", c.Reorder, "choose transport.loss: selective-repeat, or 0")
+		return field.Bad("nic", "transport.reorder", c.Reorder, "choose transport.loss: selective-repeat, or 0")
 	case c.Loss == GoBackN && c.RTOLow > 0:
-		return bounds.Bad("transport.rto_low", c.RTOLow, "choose transport.loss: selective-repeat, or 0")
+		return field.Bad("nic", "transport.rto_low", c.RTOLow, "choose transport.loss: selective-repeat, or 0")
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import "github.com/sluice-rdma/sluice/units"
 // make room for them. Without a HostCache, all of a payload's reads and all writes. A page walk of the
 // IOMMU reads one line.
 type MemoryConfig struct {
-	// Rate is the channels' rate, both ways together; 0 is without bound.
-	Rate units.Rate `yaml:"rate" eg:"375Gbps"`
-	// Load is the demand of the host's processors, both ways together.
-	Load units.Rate `yaml:"load" eg:"300Gbps"`
-	// Outstanding is the largest number of bytes that they have under way: cores, times a core's line fill
+	// Rate is what the channels carry, both ways together; 0 is without bound.
+	Rate units.Rate `yaml:"rate" eg:"375Gbps" range:"[1Gbps,100Tbps]" zero:"no bound"`
+	// Load is what the host's processors ask of it, both ways together.
+	Load units.Rate `yaml:"load" eg:"300Gbps" range:"[1bps,100Tbps]" zero:"no load"`
+	// Outstanding is how many bytes they have under way at most: cores, times a core's line fill
 	// buffers, times 64. They wait for those before they ask for more.
-	Outstanding int `yaml:"outstanding" eg:"7680"`
+	Outstanding int `yaml:"outstanding" eg:"7680" range:"[0,2^30]"`
 }
 
 // dram is a memory controller that serves requests in the order of their arrival. The

@@ -6,19 +6,18 @@ import "github.com/sluice-rdma/sluice/units"
 // NIC's writes go into a part of it (data direct I/O), its reads take what is there and
 // leave nothing behind.
 type HostCacheConfig struct {
-	// Size is the number of bytes the cache holds of what processors have used, of which
+	// Its lines take 36 bytes each in the model.
+
+	// Size is how many bytes the cache holds of what processors have used, of which
 	// the least recently used go; 0 is a cache that has all that the NIC reads or, with
 	// memory.rate, no payload and none of its writes (data direct I/O is off).
-	Size int `yaml:"size"`
-	// Writes is the number of bytes of the NIC's writes that it holds beside that: the share of ways that
+	Size int `yaml:"size" range:"[0,2^28]"`
+	// Writes is how many bytes of the NIC's writes it holds beside that: the share of ways that
 	// data direct I/O may allocate. What goes to make room for others is written to memory.
-	Writes int `yaml:"writes"`
-	// Miss is the time that memory adds to a miss of the cache.
-	Miss units.Time `yaml:"miss"`
+	Writes int `yaml:"writes" range:"[0,2^28]"`
+	// Miss is what memory takes beyond the cache.
+	Miss units.Time `yaml:"miss" range:"[0,100ms]"`
 }
-
-// mostCache bounds what a cache's lines take in the model: 36 bytes each.
-const mostCache = 1 << 28
 
 // hostCache knows the lines in the cache. Processors add lines with Link.Touch.
 type hostCache struct {

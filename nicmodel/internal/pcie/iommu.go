@@ -11,14 +11,13 @@ import (
 type IOMMUConfig struct {
 	// Entries is the number of pages the IO-TLB holds, of which the least recently used
 	// goes; 0 is no IOMMU.
-	Entries int `yaml:"entries"`
+	Entries int `yaml:"entries" range:"[1,2^24]" zero:"no IOMMU"`
 	// PageSize is that of the host's pages in bytes, a power of two from 4096.
 	PageSize int `yaml:"page_size"`
-	// Miss is the time of a page walk, beside a line from memory where that has a
-	// rate.
-	Miss units.Time `yaml:"miss"`
-	// Walkers is the number of concurrent walks; 0 is as many as there are misses.
-	Walkers int `yaml:"walkers"`
+	// Miss is what a page walk takes, beside a line from memory where that has a rate.
+	Miss units.Time `yaml:"miss" range:"[0,100ms]"`
+	// Walkers is how many walks there are at a time; 0 is as many as there are misses.
+	Walkers int `yaml:"walkers" range:"[1,2^16]" zero:"one a miss"`
 }
 
 // iommu translates requests in the order of their arrival: one that hits waits for

@@ -106,55 +106,55 @@ func (h Headers) Completion() int {
 type Config struct {
 	// Rate is that of each direction, for whole TLPs. A scenario may give the link
 	// instead, such as gen3x8, for what its lanes carry after line coding.
-	Rate units.Rate `yaml:"rate"`
-	// MPS is the largest payload of one TLP, bytes, up to 4096.
-	MPS int `yaml:"mps"`
-	// MRRS is the largest read request, bytes, up to 4096.
-	MRRS int `yaml:"mrrs"`
+	Rate units.Rate `yaml:"rate" range:"[1Mbps,100Tbps]"`
+	// MPS is the largest payload of one TLP, bytes.
+	MPS int `yaml:"mps" range:"[16,4096]"`
+	// MRRS is the largest read request, bytes.
+	MRRS int `yaml:"mrrs" range:"[16,4096]"`
 	// RCB is the read completion boundary, bytes: completions but the last end at a
 	// multiple of it.
-	RCB int `yaml:"rcb"`
+	RCB int `yaml:"rcb" range:"[1,4096]"`
 	// ReadCompletion is the largest payload with which the root complex answers reads, bytes, from
 	// RCB up; 0 is MPS. It is C_rc of Kalia et al. (ATC 2016, section 2.1).
-	ReadCompletion int `yaml:"read_completion"`
+	ReadCompletion int `yaml:"read_completion" range:"[16,4096]" zero:"MPS"`
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
 	// (24 for a request, 20 for a completion), kalia (26 and 22) or, of a link of the sixth generation, flit (16 and 12).
-	Headers Headers `yaml:"headers" eg:"flit"`
-	// FEC is the time of error correction at the end of each direction, with headers flit.
-	FEC units.Time `yaml:"fec" eg:"2ns"`
+	Headers Headers `yaml:"headers" eg:"flit" one:"pcie-bench kalia flit"`
+	// FEC is what the correction of errors takes at the end of each direction, with headers flit.
+	FEC units.Time `yaml:"fec" eg:"2ns" range:"[0,100ms]"`
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
 	// of its data back at the NIC, on an idle link.
-	ReadLatency units.Time `yaml:"read_latency"`
+	ReadLatency units.Time `yaml:"read_latency" range:"[0,100ms]"`
 	// WriteLatency is from the NIC to the data being visible to the host's processors,
 	// or from a processor's store to the NIC.
-	WriteLatency units.Time `yaml:"write_latency"`
+	WriteLatency units.Time `yaml:"write_latency" range:"[0,100ms]"`
 
 	// Tags is the largest number of outstanding read requests: 32 of 5 bits, 256 with extended
 	// tags, 768 with tags of 10 bits (PCIe 2.2.6.2). 0 is no limit.
-	Tags int `yaml:"tags"`
-	// NonPostedCredits is the number of read requests that the root complex has room for until it has translated
+	Tags int `yaml:"tags" range:"[1,2^16]" zero:"no limit"`
+	// NonPostedCredits is how many read requests the root complex has room for until it has translated
 	// and handed on the first (its non-posted header credits, PCIe 2.6.1; reads have no data); 0 is no limit.
-	NonPostedCredits int `yaml:"nonposted_credits"`
-	// NonPostedHold is the root complex's time for that, beside the translation.
-	NonPostedHold units.Time `yaml:"nonposted_hold"`
+	NonPostedCredits int `yaml:"nonposted_credits" range:"[1,2^16]" zero:"no limit"`
+	// NonPostedHold is how long it takes for that, beside the translation.
+	NonPostedHold units.Time `yaml:"nonposted_hold" range:"[0,100ms]"`
 	// RelaxedOrdering says that payload is written with that attribute (PCIe 2.2.6.4): such a write may pass earlier ones that
 	// wait in the root complex, for a page walk or for memory. Completions and events are written without it, and pass none.
 	RelaxedOrdering bool `yaml:"relaxed_ordering" eg:"true"`
 	// PostedCredits is the number of write TLPs that the root complex takes in before it has
 	// worked off the first (its posted header credits); 0 is no limit. The NIC takes completions and stores
 	// without limit, as the specification asks of an endpoint for completions.
-	PostedCredits int `yaml:"posted_credits"`
-	// PostedData is the number of bytes that these writes may hold, in credits of 16 bytes; 0 is no limit.
-	PostedData int `yaml:"posted_data"`
-	// PostedHold is the root complex's time for a write, where PostedCredits or
+	PostedCredits int `yaml:"posted_credits" range:"[1,2^16]" zero:"no limit"`
+	// PostedData is how many bytes of writes it takes in so, in credits of 16 bytes; 0 is no limit.
+	PostedData int `yaml:"posted_data" range:"[16,2^30]" zero:"no limit"`
+	// PostedHold is how long the root complex takes for a write, where PostedCredits or
 	// PostedData limits them.
-	PostedHold units.Time `yaml:"posted_hold"`
+	PostedHold units.Time `yaml:"posted_hold" range:"[0,100ms]"`
 	// PushLatency is from a write's arrival at the host to when a read behind it can be
 	// answered: reads push writes before them.
-	PushLatency units.Time `yaml:"push_latency"`
+	PushLatency units.Time `yaml:"push_latency" range:"[0,100ms]"`
 	// SocketLatency is added to both latencies, for memory at another socket. What the
 	// HostCache of the NIC's own socket holds is not fetched from there.
-	SocketLatency units.Time `yaml:"socket_latency"`
+	SocketLatency units.Time `yaml:"socket_latency" range:"[0,100ms]"`
 	// HostCache is that of the host's processors, as far as data that the NIC reads and
 	// writes are in it or not.
 	HostCache HostCacheConfig `yaml:"host_cache"`
@@ -165,19 +165,19 @@ type Config struct {
 	// IOMMU is the translation of the NIC's addresses.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
-	// ReadIssue is the DMA engine's occupancy by one read of any length.
-	ReadIssue units.Time `yaml:"read_issue"`
-	// WriteIssue is the DMA engine's occupancy by one write of any length.
-	WriteIssue units.Time `yaml:"write_issue"`
-	// ReadSetup is the DMA engine's time for a read before its first TLP leaves;
+	// ReadIssue is what the DMA engine is occupied for by one read, however long.
+	ReadIssue units.Time `yaml:"read_issue" range:"[0,100ms]"`
+	// WriteIssue is what the DMA engine is occupied for by one write, however long.
+	WriteIssue units.Time `yaml:"write_issue" range:"[0,100ms]"`
+	// ReadSetup is what the DMA engine takes for a read before its first TLP leaves;
 	// others are under way meanwhile.
-	ReadSetup units.Time `yaml:"read_setup"`
-	// WriteSetup is its time for a write before that.
-	WriteSetup units.Time `yaml:"write_setup"`
+	ReadSetup units.Time `yaml:"read_setup" range:"[0,100ms]"`
+	// WriteSetup is what it takes for a write before that.
+	WriteSetup units.Time `yaml:"write_setup" range:"[0,100ms]"`
 	// StagingRate is that of the copies inside the device from where completions
 	// arrive to where they are used, and of a write's data to where they leave, for
 	// a device that makes them of whole transfers; 0 is none.
-	StagingRate units.Rate `yaml:"staging_rate"`
+	StagingRate units.Rate `yaml:"staging_rate" range:"[1Mbps,100Tbps]" zero:"no copy"`
 }
 
 // TLPs counts packets and their bytes on the link.

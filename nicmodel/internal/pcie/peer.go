@@ -1,7 +1,7 @@
 package pcie
 
 import (
-	"github.com/sluice-rdma/sluice/nicmodel/internal/bounds"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -10,31 +10,22 @@ import (
 // NIC's link as others do, and none of the host's memory and caches. Queues and completions stay in the host's memory.
 type PeerConfig struct {
 	// Rate is that of each direction of the device's own link, for whole TLPs, as of the NIC's; 0 is no such device.
-	Rate units.Rate `yaml:"rate" eg:"227Gbps"`
-	// ReadRate bounds the rate of its read responses, where the device or the root
+	Rate units.Rate `yaml:"rate" eg:"227Gbps" range:"[1Mbps,100Tbps]" zero:"no peer"`
+	// ReadRate is with what rate its data come back at most, where the device or the root
 	// complex on the way gives less than Rate; 0 is Rate.
-	ReadRate units.Rate `yaml:"read_rate" eg:"27Gbps"`
+	ReadRate units.Rate `yaml:"read_rate" eg:"27Gbps" range:"[1Mbps,100Tbps]" zero:"pcie.peer.rate"`
 	// ReadLatency and WriteLatency are in place of the host's.
-	ReadLatency units.Time `yaml:"read_latency" eg:"800ns"`
+	ReadLatency units.Time `yaml:"read_latency" eg:"800ns" range:"[0,100ms]"`
 	// WriteLatency is from the NIC to the device's memory.
-	WriteLatency units.Time `yaml:"write_latency" eg:"300ns"`
+	WriteLatency units.Time `yaml:"write_latency" eg:"300ns" range:"[0,100ms]"`
 	// ThroughIOMMU says that the way leads through the root complex and its IOMMU (ACS redirect), and
 	// not through a switch alone.
 	ThroughIOMMU bool `yaml:"through_iommu" eg:"true"`
 }
 
-func (c *PeerConfig) ranges() []error {
-	return []error{
-		bounds.In("pcie.peer.rate", c.Rate, bounds.LeastRate, bounds.MostRate, "no peer"),
-		bounds.In("pcie.peer.read_rate", c.ReadRate, bounds.LeastRate, bounds.MostRate, "pcie.peer.rate"),
-		bounds.In("pcie.peer.read_latency", c.ReadLatency, 0, bounds.MostLatency, ""),
-		bounds.In("pcie.peer.write_latency", c.WriteLatency, 0, bounds.MostLatency, ""),
-	}
-}
-
 func (c *PeerConfig) rules() error {
 	if c.Rate == 0 && *c != (PeerConfig{}) {
-		return bounds.Bad("pcie.peer.rate", c.Rate, "choose the rate of the device's link, such as 227Gbps, or leave out the rest of pcie.peer")
+		return field.Bad("nic", "pcie.peer.rate", c.Rate, "choose the rate of the device's link, such as 227Gbps, or leave out the rest of pcie.peer")
 	}
 	return nil
 }

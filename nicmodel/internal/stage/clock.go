@@ -74,13 +74,13 @@ func (f Clock) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 // It is a clock of its own, apart from the stages' clocks and from the host's.
 type Counter struct {
 	// Hz is the nominal rate.
-	Hz uint64 `yaml:"hz"`
+	Hz uint64 `yaml:"hz" range:"[1,1000000000000]"`
 	// PPB is the deviation of the true rate from Hz, parts per billion.
-	PPB int64 `yaml:"ppb"`
-	// Bits is the width, 8 to 63.
-	Bits int `yaml:"bits"`
-	// Phase is the time before time 0 at which it read zero.
-	Phase units.Time `yaml:"phase"`
+	PPB int64 `yaml:"ppb" range:"[-100000000,100000000]"`
+	// Bits is the width.
+	Bits int `yaml:"bits" range:"[8,63]"`
+	// Phase is how long before time 0 it read zero.
+	Phase units.Time `yaml:"phase" range:"[0,1000000s]"`
 }
 
 // Read returns the counter at t.

@@ -7,10 +7,11 @@ import (
 	"net/netip"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Config configures a Manager. Times are exponents, 0 to 31, of
+// Config is what a Manager is made with. Times are exponents of
 // 4.096 us * 2^n.
 type Config struct {
 	// CAGUID names the device to its peers.
@@ -20,23 +21,24 @@ type Config struct {
 	// answer them.
 	Rand io.Reader
 	// MTU is the largest path MTU of the port. A REQ for more is refused.
-	MTU ib.MTU
-	// AckDelay is the device's delay of an acknowledgement (local CA ACK delay).
-	AckDelay uint8
-	// PacketLifetime is the most time that a packet stays in the network.
-	PacketLifetime uint8
-	// RemoteTimeout is the time that the other side may take to answer a message,
-	// LocalTimeout this side's own, as it tells the other.
-	RemoteTimeout, LocalTimeout uint8
-	// MaxRetries is the number of times that a message is sent again without an
-	// answer, 0 to 15.
-	MaxRetries uint8
-	// ServiceTimeout is the time for which an MRA asks the other side to wait for the
+	MTU ib.MTU `one:"256 512 1024 2048 4096"`
+	// AckDelay is how long the device takes to acknowledge a packet (local CA
+	// ACK delay).
+	AckDelay uint8 `range:"[0,31]"`
+	// PacketLifetime is how long a packet can stay in the network.
+	PacketLifetime uint8 `range:"[0,31]"`
+	// RemoteTimeout is how long the other side may take to answer a message,
+	// LocalTimeout how long this side says that it may take.
+	RemoteTimeout uint8 `range:"[0,31]"`
+	LocalTimeout  uint8 `range:"[0,31]"`
+	// MaxRetries is how often a message is sent again without an answer.
+	MaxRetries uint8 `range:"[0,15]"`
+	// ServiceTimeout is how long an MRA asks the other side to wait for the
 	// application.
-	ServiceTimeout uint8
+	ServiceTimeout uint8 `range:"[0,31]"`
 	// MaxConnections bounds the connections, TimeWait included. A REQ beyond it
 	// is dropped and a Connect refused.
-	MaxConnections int
+	MaxConnections int `range:"[1,)" of:"connections"`
 }
 
 // DefaultConfig returns what rdma_cm of Linux 6.1 uses over Ethernet, without
@@ -49,29 +51,14 @@ func DefaultConfig() Config {
 	}
 }
 
+var settings = field.Of[Config]("cm")
+
 // Validate names the first field that is out of range.
 func (c *Config) Validate() error {
-	for _, f := range []struct {
-		name string
-		v    uint8
-		most uint8
-	}{
-		{"AckDelay", c.AckDelay, 31}, {"PacketLifetime", c.PacketLifetime, 31}, {"RemoteTimeout", c.RemoteTimeout, 31},
-		{"LocalTimeout", c.LocalTimeout, 31}, {"ServiceTimeout", c.ServiceTimeout, 31}, {"MaxRetries", c.MaxRetries, 15},
-	} {
-		if f.v > f.most {
-			return fmt.Errorf("cm: %s is %d, expected 0 to %d", f.name, f.v, f.most)
-		}
-	}
-	switch {
-	case c.Rand == nil:
+	if c.Rand == nil {
 		return errors.New("cm: Rand is nil, expected crypto/rand.Reader outside of tests")
-	case !c.MTU.Valid():
-		return fmt.Errorf("cm: MTU is %d, expected 256, 512, 1024, 2048 or 4096", c.MTU)
-	case c.MaxConnections < 1:
-		return fmt.Errorf("cm: MaxConnections is %d, expected at least 1", c.MaxConnections)
 	}
-	return nil
+	return settings.Check(c)
 }
 
 // Bounds of the waits that the other side's messages request. The lower one keeps a

@@ -66,7 +66,7 @@ func (m *Manager) release(now units.Time, c *conn, private []byte) {
 	if !c.active {
 		tid = m.tidHigh | uint64(c.id)
 	}
-	_, _ = d.Put(c.sent[:], tid) // its fields have been checked
+	_, _ = d.Put(c.sent[:], tid)                       // its fields have been checked
 	c.state, c.answered, c.held = DREQSent, false, nil // it ends, whoever the peer is
 	c.retries = int(m.cfg.MaxRetries)
 	c.every = wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/roce"
@@ -909,5 +910,29 @@ func TestAbandon(t *testing.T) {
 			t.Errorf("again: %v", err)
 		}
 		c.h.noMAD()
+	}
+}
+
+// Each setting out of its range is named, with what it takes.
+func TestConfigRanges(t *testing.T) {
+	for want, change := range map[string]func(*cm.Config){
+		"":                                   func(*cm.Config) {},
+		"cm: AckDelay is 32: choose 0 to 31": func(c *cm.Config) { c.AckDelay = 32 },
+		"cm: LocalTimeout is 255: choose 0 to 31":                       func(c *cm.Config) { c.LocalTimeout = 255 },
+		"cm: MaxRetries is 16: choose 0 to 15":                          func(c *cm.Config) { c.MaxRetries = 16 },
+		"cm: MTU is 1000: choose 256, 512, 1024, 2048 or 4096":          func(c *cm.Config) { c.MTU = 1000 },
+		"cm: MaxConnections is 0: choose 1 or more connections":         func(c *cm.Config) { c.MaxConnections = 0 },
+		"cm: Rand is nil, expected crypto/rand.Reader outside of tests": func(c *cm.Config) { c.Rand = nil },
+	} {
+		c := cm.DefaultConfig()
+		c.Rand = strings.NewReader("")
+		change(&c)
+		got := ""
+		if err := c.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
