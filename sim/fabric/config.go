@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -38,7 +39,12 @@ type Config struct {
 	// to Endpoint.Arrive. Like a switch's latency they cost no event. Packets
 	// that are in between are not stopped by a pause.
 	HostSend, HostReceive units.Time
+	// INT is the form of per-hop records, which says what they add to a packet.
+	INT telemetry.INTForm
 }
+
+// grown bounds what records of a form add to a packet.
+func grown(f telemetry.INTForm) units.Bytes { return units.Bytes(f.Bytes(f.MaxHops()) - f.Bytes(0)) }
 
 // SwitchConfig is how one switch behaves.
 type SwitchConfig struct {
@@ -213,6 +219,9 @@ func (c *Config) Validate() error {
 func (s *SwitchConfig) validate(c *Config, f faults) {
 	f.check("switch_latency", s.Latency, s.Latency >= 0 && s.Latency <= units.Second, "choose 0 to 1s")
 	f.check("buffer", s.Buffer, s.Buffer >= c.MaxFrame && s.Buffer < 2*units.GiB, "choose a size of at least one packet, %v, and below 2GiB", c.MaxFrame)
+	if s.Report != nil {
+		f.check("telemetry.per_hop", s.Report.INT.Form, s.Report.INT.Form == c.INT, "choose the network's form, %v", c.INT)
+	}
 	for i := range c.Priorities {
 		s.Classes[i].validate(f.within("classes[%d].", i))
 	}

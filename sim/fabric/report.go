@@ -11,7 +11,7 @@ type Report struct {
 	// Clock is what delays and times are read from.
 	Clock telemetry.SwitchClock
 	// PacketUnits is for switches that count the packets of a queue, not its bytes:
-	// each is taken for so many telemetry.HopQUnit. 0 is a switch that counts cells of
+	// each is taken for so many telemetry.CellBytes. 0 is a switch that counts cells of
 	// that size.
 	PacketUnits int64
 	// Delay is the form of the largest delay.
@@ -19,7 +19,7 @@ type Report struct {
 	// INT is the form of per-hop records.
 	INT telemetry.INTFormat
 	// Hops is with how many records a packet is full for the switch, which leaves
-	// packets with more alone. 0 is telemetry.MaxHops.
+	// packets with more alone. 0 is as many as the form has.
 	Hops uint8
 }
 
@@ -32,6 +32,6 @@ func (r *Report) delay(now, waited units.Time) units.Time {
 func (r *Report) hop(h telemetry.Hop, packets uint32) telemetry.Hop {
 	written := h
 	written.Time -= h.Time % r.Clock.Tick
-	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.HopQUnit
+	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.CellBytes
 	return r.INT.Near(r.INT.Record(written), h)
 }

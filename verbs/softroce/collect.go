@@ -57,8 +57,8 @@ func (c *collect) option(key, text string) (known bool, err error) {
 		for field := range strings.SplitSeq(text, ",") {
 			code, rate, ok := strings.Cut(field, ":")
 			n, bad := strconv.ParseUint(code, 10, 8)
-			if !ok || bad != nil || n >= telemetry.NoRate {
-				return true, fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
+			if !ok || bad != nil || n >= uint64(len(c.hops.Rates)) {
+				return true, fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, len(c.hops.Rates)-1)
 			}
 			if err := c.hops.Rates[n].UnmarshalText([]byte(rate)); err != nil {
 				return true, err
@@ -101,7 +101,7 @@ func (c *collect) finish(m mode) error {
 		return nil
 	case form.IsPerHop():
 		c.int = true
-		c.hops = telemetry.DefaultINTFormat()
+		c.hops = telemetry.DefaultINTFormat(form.INT)
 		if said.hops.Port != 0 {
 			c.hops.Port = said.hops.Port
 		}
@@ -146,16 +146,13 @@ func (c *collect) core() (out endpoint.Collect) {
 	return out
 }
 
-// maxRecords is the most bytes that a shim and its records have.
-const maxRecords = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
-
 // bytes is what telemetry adds to a packet at most.
 func (c *collect) bytes() int {
 	switch {
 	case c.tags:
 		return 2 * c.delay.Form.Bytes()
 	case c.int:
-		return maxRecords
+		return c.hops.Form.Bytes(c.hops.Form.MaxHops())
 	}
 	return 0
 }
