@@ -668,7 +668,7 @@ func TestSchemaIsWhole(t *testing.T) {
 	listed := map[string]bool{}
 	for _, s := range Schema() {
 		for _, k := range s.Keys {
-			listed[k.In+"."+k.Field] = true
+			listed[k.In.Name()+"."+k.Field] = true
 		}
 	}
 	for _, v := range []any{

@@ -72,14 +72,21 @@ type Class struct {
 	// number that are strict and before all that have a weight. Queues with
 	// weights share what remains in proportion, by deficit round robin.
 	Weight int
-	// Alpha is the factor of Dynamic Thresholds, above 0: a lossy queue (or, for
-	// a lossless priority without an XOFF, what an ingress port holds) may grow
-	// to Alpha times the shared buffer that is free. It is kept to 1/1024.
-	Alpha float64
-	ECN   ECN
-	EIN   Notice
-	PFC   PFC
+	Queue
+	ECN ECN
+	EIN Notice
+	PFC PFC
 }
+
+// Queue has the settings of a queue that scenarios give as keys of `fabric`, by the tags of
+// package field.
+type Queue struct {
+	// Dynamic Thresholds: a queue may grow to this many times the shared buffer
+	// that is free.
+	Alpha float64 `yaml:"alpha" eg:"0.5"` // above 0, kept to 1/1024; of a lossless priority without an XOFF for what an ingress port holds
+}
+
+var queueSettings = field.Of[Queue]("fabric")
 
 // Notice is when packets are marked EIN, Pulser's explicit incast notification: all
 // that leave a queue from when its gradient, averaged over the last Window of them, is
@@ -230,6 +237,10 @@ func (s *SwitchConfig) validate(c *Config, f faults) {
 func (k *Class) validate(f faults) {
 	f.check("weight", k.Weight, k.Weight >= 0 && k.Weight <= 1000, "choose 0 (strict) to 1000")
 	f.check("alpha", k.Alpha, k.Alpha >= 1.0/alphaOne && k.Alpha <= 1<<20, "choose a number from 1/%d to 2^20", alphaOne)
+	fields, _ := field.Errors(queueSettings.Check(&k.Queue))
+	for _, e := range fields {
+		f.check(e.Key, e.Value, false, "%s", e.Want)
+	}
 	k.ECN.validate(f.within("ecn."))
 	k.EIN.validate(f.within("ein."))
 	k.PFC.validate(f.within("pfc."))
