@@ -50,7 +50,7 @@ var oneMores = map[string]oneMore{
 		return c
 	},
 `}},
-			"docs/nic.md":  {{"\n## ", "\nThe figures of toynic are nobody's.\n\n## "}},
+			"nicmodel/internal/presettable/sources.go": {{"the products' pages; ", "the products' pages; `toynic`: nobody's; "}},
 			"CHANGELOG.md": changelog,
 		},
 	},
@@ -177,10 +177,11 @@ func TestOneMore(t *testing.T) {
 		return file
 	}
 	by, scenario := "-overlay="+in("overlay.json", overlay), in("toys.yaml", []byte(oneMoreScenario))
+	cwd := root
 	run := func(want string, name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir = root
+		cmd.Dir = cwd
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
@@ -192,6 +193,24 @@ func TestOneMore(t *testing.T) {
 	run("", "go", "test", by, "-short", "-run", "TestForms$|TestINTBytes|TestValidateINTFormat", "./telemetry")
 	mine := filepath.Join(dir, "sluice")
 	run("", "go", "build", by, "-buildvcs=false", "-o", mine, "./cmd/sluice")
+	for _, folder := range []string{"docs", "nicmodel"} { // what go generate ./nicmodel works in
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "nic.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := in(filepath.Join("docs", "nic.md"), page)
+	generator := filepath.Join(dir, "presettable")
+	run("", "go", "build", by, "-buildvcs=false", "-o", generator, "./nicmodel/internal/presettable")
+	cwd = filepath.Join(dir, "nicmodel")
+	run("", generator)
+	cwd = root
+	if page, err := os.ReadFile(at); err != nil || !strings.Contains(string(page), "| `cx7` | `toynic` |") || !strings.Contains(string(page), "`toynic`: nobody's") {
+		t.Errorf("docs/nic.md has no column of toynic: %v", err)
+	}
 	names := strings.Fields(run("", mine, "list"))
 	for _, name := range []string{"toy", "toynic"} {
 		if !slices.Contains(names, name) {
