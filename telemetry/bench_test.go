@@ -67,4 +67,13 @@ func BenchmarkINT(b *testing.B) {
 			b.Fatal(h)
 		}
 	})
+	b.Run("quantised", func(b *testing.B) {
+		h := hop
+		for b.Loop() {
+			h = f.Quantised(h)
+		}
+		if h.Rate != hop.Rate {
+			b.Fatal(h)
+		}
+	})
 }

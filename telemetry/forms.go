@@ -241,7 +241,7 @@ func (f INTForm) String() string {
 	return intLayouts[f].name
 }
 
-// Bytes returns the length of a shim with the records of so many hops.
+// Bytes returns the length of a shim with the records of that number of hops.
 func (f INTForm) Bytes(hops int) int { return intLayouts[f].shim + intLayouts[f].record*hops }
 
 // MaxHops returns how many hops a packet has records of at most.

@@ -190,7 +190,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// checkFields says which fields of so many bits overlap, end beyond them, or cross bit 64.
+// checkFields says which fields overlap, end beyond them, or cross bit 64.
 func checkFields(t *testing.T, form string, top int, fields []namedField) {
 	t.Helper()
 	end := 0

@@ -335,6 +335,19 @@ func (r *HopReader) SetBack(by units.Time) {
 	}
 }
 
+// Quantised returns what is read of a hop by a reader that knows the hop about as well: Near
+// of its Record, without either.
+func (f *INTFormat) Quantised(h Hop) Hop {
+	l, u := &intLayouts[f.Form], &intUnits[f.Form]
+	if _, ok := f.RateCode(h.Rate); !ok {
+		h.Rate = 0
+	}
+	h.Time = units.Time(u.time.into(int64(h.Time))) * l.timeUnit
+	h.TxBytes = units.Bytes(u.tx.into(int64(h.TxBytes))) * l.txUnit
+	h.QLen = units.Bytes(min(u.queue.into(int64(max(h.QLen, 0))), l.queue.most)) * l.queueUnit
+	return h
+}
+
 // Near reads a record without a reader's memory, where what it was written from is
 // known about as well: within half a wrap of the truth. A model's switches are
 // read so.

@@ -69,6 +69,9 @@ func TestAnyLayout(t *testing.T) {
 			}
 			r := f.Record(h)
 			got := f.Near(r, h)
+			if q := f.Quantised(h); q != got {
+				t.Fatalf("%+v is quantised to %+v, and its record reads %+v", h, q, got)
+			}
 			queue := min(h.QLen/l.queueUnit, units.Bytes(l.queue.most)) * l.queueUnit
 			if got.Rate != h.Rate || got.Time != h.Time/l.timeUnit*l.timeUnit || got.TxBytes != h.TxBytes/l.txUnit*l.txUnit || got.QLen != queue {
 				t.Fatalf("%+v reads %+v in %+v", h, got, l)

@@ -22,7 +22,7 @@ type kind struct {
 	random                bool // draws random numbers to mark
 	marks                 bool // sets CE or EIN, or has a stage
 	stage                 Stage
-	records               uint8  // with so many a packet is full
+	records               uint8  // that fill a packet
 	recordBytes           uint64 // of a record
 	report                *Report
 	incast                telemetry.IncastRule // where there is a report

@@ -33,5 +33,5 @@ func (r *Report) hop(h telemetry.Hop, packets uint32) telemetry.Hop {
 	written := h
 	written.Time -= h.Time % r.Clock.Tick
 	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.CellBytes
-	return r.INT.Near(r.INT.Record(written), h)
+	return r.INT.Quantised(written)
 }
