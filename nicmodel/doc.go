@@ -80,3 +80,5 @@
 //
 // A NIC is not safe for concurrent use.
 package nicmodel
+
+//go:generate go run ./internal/presettable

@@ -28,7 +28,7 @@ func (q *qp) attachEcho(now units.Time, c *chip.Chip, h fabric.Handle, f *frames
 		if q.echoPacket != 0 {
 			from := &c.Frames.At(q.echoPacket).Wire
 			if path := c.Lane.INT(q.echoPacket, from); path != nil {
-				size = telemetry.PerHop.WireBytes(int(path.N))
+				size = c.Net.TelemetryBytes(telemetry.PerHop, int(path.N))
 				c.Net.MoveINT(q.echoPacket, from, h, &f.Wire)
 			}
 		}

@@ -445,7 +445,7 @@ func TestEngineInTheNIC(t *testing.T) {
 		if held := cfg.RoundTripShare(); a.Hops != 1 || a.Held <= 0 || a.Held > held {
 			t.Errorf("%s: over one switch the engine got %d, and %v held of at most %v", name, a.Hops, a.Held, held)
 		}
-		base := b.net.BaseRTT(0, 1, frames.FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), frames.FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
+		base := b.net.BaseRTT(0, 1, frames.FrameBytes(ib.WriteMiddle, 1024)+b.net.TelemetryBytes(c.kind, 0), frames.FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
 		if a.RTT < base-20*units.Nanosecond || a.RTT > base+base/4 {
 			t.Errorf("%s: RTT %v on an idle network, whose base is %v", name, a.RTT, base)
 		}

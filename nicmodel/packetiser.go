@@ -117,7 +117,7 @@ func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response boo
 			p.Flags = fabric.ECT
 		}
 	}
-	p.Size = int32(size + p.Telemetry.WireBytes(0))
+	p.Size = int32(size + k.Net.TelemetryBytes(p.Telemetry, 0))
 	return h, f
 }
 

@@ -115,10 +115,10 @@ func withINT(frame []byte, s shim) []byte {
 	payload := udp + roce.UDPBytes
 	out := append([]byte(nil), frame[:payload]...)
 	b := make([]byte, len(frame)+128)
-	n := telemetry.PutINT(b, binary.BigEndian.Uint16(frame[udp+2:]))
+	n := telemetry.INT64.Put(b, binary.BigEndian.Uint16(frame[udp+2:]))
 	n += copy(b[n:], frame[payload:])
 	for _, h := range s.hops {
-		n = telemetry.PushHop(b, n, h)
+		n = telemetry.INT64.Push(b, n, h)
 	}
 	if s.overflow {
 		b[0] |= 2

@@ -229,7 +229,7 @@ func tagFile(s *stfFile, forms map[telemetry.DelayForm]string) {
 }
 
 func intFile(s *stfFile) {
-	hop := func(i int) telemetry.HopRecord { return telemetry.HopRecord(uint64(i) * 0x1111111111111111) }
+	hop := func(i int) telemetry.HopRecord { return telemetry.HopRecord{Low: uint64(i) * 0x1111111111111111} }
 	most := mostHops(bmv2)
 	if s.tna {
 		most = mostHops(tofino1)
@@ -242,7 +242,7 @@ func intFile(s *stfFile) {
 	}
 	// The nibbles of the latest record, less its rate.
 	latest := func(frame []byte) []int {
-		return run(2*(udpOffset(frame)+roce.UDPBytes+telemetry.PerHopBaseBytes)+1, 15)
+		return run(2*(udpOffset(frame)+roce.UDPBytes+telemetry.INT64.Bytes(0))+1, 15)
 	}
 
 	s.comment("Without a shim nothing happens, a reflected one stays, one of another INT as well.")
@@ -267,7 +267,7 @@ func intFile(s *stfFile) {
 		for _, n := range []int{0, 1, 4, most - 1} {
 			ff.psn++
 			in := withINT(ff.build(), shim{hops: records(n)})
-			out := withINT(ff.build(), shim{hops: append(records(n), 2<<60)})
+			out := withINT(ff.build(), shim{hops: append(records(n), telemetry.HopRecord{Low: 2 << 60})})
 			s.send(0, in)
 			s.expect(1, out, latest(out)...)
 		}
@@ -292,7 +292,7 @@ func intFile(s *stfFile) {
 		s.expect(3, noChecksum(ff.build()))
 		ff.probe = true
 		s.send(2, withINT(ff.build(), shim{hops: records(1)}))
-		out := withINT(ff.build(), shim{hops: append(records(1), 15<<60)})
+		out := withINT(ff.build(), shim{hops: append(records(1), telemetry.HopRecord{Low: 15 << 60})})
 		s.expect(3, out, latest(out)...)
 	})
 	if most < telemetry.MaxHops {
@@ -306,7 +306,7 @@ func intFile(s *stfFile) {
 		for _, sum := range []bool{false, true} {
 			ff.udpSum = sum
 			s.send(4, ff.build())
-			out := withINT(ff.build(), shim{hops: []telemetry.HopRecord{15 << 60}})
+			out := withINT(ff.build(), shim{hops: []telemetry.HopRecord{{Low: 15 << 60}}})
 			s.expect(5, out, latest(out)...)
 		}
 	})

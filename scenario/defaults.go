@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -19,9 +21,9 @@ func Default() *Scenario {
 		Fabric: Fabric{
 			SwitchLatency: 600 * units.Nanosecond,
 			Buffer:        16 * units.MiB,
-			Alpha:         1,
+			Queue:         fabric.Queue{Alpha: 1},
 			INT:           true,
-			Telemetry:     Telemetry{Form: formExact, Clock: "v1model"},
+			Telemetry:     Telemetry{Form: formExact, PerHop: telemetry.INTForm(0).String(), Clock: "v1model"},
 			PFC:           PFC{Enabled: true, WatchdogAction: watchdogDrop},
 			EIN:           EIN{Window: 50},
 		},

@@ -133,7 +133,7 @@ func (f *Fabric) class(priority int) fabric.Class {
 	}
 	ecn := c.ecn(f.ECN)
 	k := fabric.Class{
-		Weight: c.Weight, Alpha: f.Alpha,
+		Weight: c.Weight, Queue: f.Queue,
 		ECN: fabric.ECN{Kmin: ecn.Kmin, Kmax: ecn.Kmax, Pmax: ecn.Pmax, AtRate: ecn.AtRate},
 		EIN: fabric.Notice{Gradient: f.EIN.Gradient, Window: f.EIN.Window, HighWater: f.EIN.HighWater},
 		PFC: fabric.PFC{

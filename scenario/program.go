@@ -14,9 +14,12 @@ import (
 // Telemetry sets form and clock of the telemetry that switches write.
 type Telemetry struct {
 	// How the largest delay is written into packets: `exact`, or in a form of
-	// [telemetry.md](telemetry.md#forms), such as `csig-wide`, in which per-hop records
-	// have 64 bits as well. Programs need such a form.
+	// [telemetry.md](telemetry.md#forms), such as `csig-wide`; per-hop records are then as
+	// `per_hop` holds them. Programs need such a form.
 	Form string `yaml:"form" eg:"poseidon"`
+	// How per-hop records are written: a form of that table. Packets grow by its bytes where
+	// records are exact, too.
+	PerHop string `yaml:"per_hop" eg:"int"`
 	// The clock that switches measure by, where the form is not exact: `v1model`
 	// (microseconds), `tofino` (nanoseconds, up to 262 us; six records of hops) or
 	// `tofino2` (nanoseconds). Programs have their architecture's, of TNA for that chip.
@@ -29,6 +32,13 @@ var switchClocks = map[string]telemetry.SwitchClock{
 	"v1model": telemetry.V1ModelClock, "tofino": telemetry.TofinoClock, "tofino2": telemetry.Tofino2Clock,
 }
 
+// int is the form of per-hop records; of a name that there is not, which is an error of its
+// own, the first.
+func (t *Telemetry) int() telemetry.INTForm {
+	f, _ := telemetry.FormNamed(t.PerHop)
+	return f.INT
+}
+
 // Report returns how switches report where frames are at most so large, or nil where
 // that is exact.
 func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
@@ -39,10 +49,10 @@ func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
 	if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
 		return nil // an error of its own
 	}
-	r := &fabric.Report{Clock: switchClocks[f.Telemetry.Clock], Delay: telemetry.DefaultDelayFormat(form), INT: telemetry.DefaultINTFormat()}
+	r := &fabric.Report{Clock: switchClocks[f.Telemetry.Clock], Delay: telemetry.DefaultDelayFormat(form), INT: telemetry.DefaultINTFormat(f.Telemetry.int())}
 	if r.Clock == telemetry.V1ModelClock {
 		// v1model counts packets: each is taken for one of the largest.
-		r.PacketUnits = int64((maxFrame + telemetry.HopQUnit - 1) / telemetry.HopQUnit)
+		r.PacketUnits = int64((maxFrame + telemetry.CellBytes - 1) / telemetry.CellBytes)
 	}
 	if r.Clock == telemetry.TofinoClock {
 		r.Hops = telemetry.TofinoHops
@@ -85,6 +95,9 @@ func (f *Fabric) checkPrograms(d *tree.Document, at func(string) string) {
 		if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
 			d.Fail(at("fabric.telemetry.form"), "unknown value %q, expected %s, %s", f.Telemetry.Form, formExact, telemetry.FormNames(telemetry.Form.IsDelay))
 		}
+	}
+	if form, _ := telemetry.FormNamed(f.Telemetry.PerHop); !form.IsPerHop() {
+		d.Fail(at("fabric.telemetry.per_hop"), "unknown value %q, expected %s", f.Telemetry.PerHop, telemetry.FormNames(telemetry.Form.IsPerHop))
 	}
 	if _, ok := switchClocks[f.Telemetry.Clock]; !ok {
 		d.Fail(at("fabric.telemetry.clock"), "unknown value %q, expected v1model, tofino or tofino2", f.Telemetry.Clock)

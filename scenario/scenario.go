@@ -134,10 +134,8 @@ type Fabric struct {
 	// nothing waits.
 	SwitchLatency units.Time `yaml:"switch_latency" eg:"245ns"`
 	// Packet memory of each switch, shared by its ports.
-	Buffer units.Bytes `yaml:"buffer" eg:"64MiB"`
-	// Dynamic Thresholds: a queue may grow to this many times the shared buffer
-	// that is free.
-	Alpha float64 `yaml:"alpha" eg:"0.5"`
+	Buffer       units.Bytes `yaml:"buffer" eg:"64MiB"`
+	fabric.Queue `yaml:",inline"`
 	// Whether switches write telemetry on packets that ask for it.
 	INT bool `yaml:"int" eg:"false"`
 	// How coarse that telemetry is.

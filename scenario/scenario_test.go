@@ -152,6 +152,7 @@ func TestErrors(t *testing.T) {
 		{"value for a list", "links: [tor0->h3]", "links: tor0->h3", "measure.links: expected a list, got a single value"},
 		{"truth value", "mtu: 1024", "mtu: 1024\nfabric2: 1", "fabric2: there is no such key"},
 		{"form of telemetry that there is not", "buffer: 1MiB", "telemetry: {form: int}", `fabric.telemetry.form: unknown value "int", expected exact, csig-wide, `},
+		{"form of records that there is not", "buffer: 1MiB", "telemetry: {per_hop: poseidon}", `fabric.telemetry.per_hop: unknown value "poseidon", expected int`},
 		{"clock that there is not", "buffer: 1MiB", "telemetry: {clock: tna}", `fabric.telemetry.clock: unknown value "tna", expected v1model, tofino or tofino2`},
 		{"program without a form", "buffer: 1MiB", "program: p4/poseidon_mpd.p4", "fabric.program: a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to csig-wide"},
 		{"program of one switch without a form", "buffer: 1MiB", "switches: {tor0: {program: x.p4}}", "fabric.switches.tor0.program: a program writes telemetry in some form"},
@@ -667,7 +668,7 @@ func TestSchemaIsWhole(t *testing.T) {
 	listed := map[string]bool{}
 	for _, s := range Schema() {
 		for _, k := range s.Keys {
-			listed[k.In+"."+k.Field] = true
+			listed[k.In.Name()+"."+k.Field] = true
 		}
 	}
 	for _, v := range []any{

@@ -32,11 +32,11 @@ type Section struct {
 // Key is a key of the schema.
 type Key struct {
 	Name     string
-	Field    string // of the section's Type
-	In       string // the name of the type that declares it: that of Type, or of one inlined in it
-	Value    string // what it takes: "time", "whole number", "list of mappings"
-	Takes    string // of these which, in words: "1 to 64 flows"; empty where its type says it
-	Default  string // as YAML; empty if there is none
+	Field    string       // of the section's Type
+	In       reflect.Type // the type that declares it: Type, or one inlined in it
+	Value    string       // what it takes: "time", "whole number", "list of mappings"
+	Takes    string       // of these which, in words: "1 to 64 flows"; empty where its type says it
+	Default  string       // as YAML; empty if there is none
 	Required bool
 	Example  string // as YAML; empty for what has a section of its own
 	// Apart is its example in a second item of a list, with other keys than those
@@ -85,7 +85,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		if tag == "" || tag == "-" || tag == ",variant" {
 			continue
 		}
-		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart"), Takes: takes(described, tag)}
+		k := Key{Name: tag, Field: field.Name, In: v.Type(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart"), Takes: takes(described, tag)}
 		inner, innerPath := v.Field(i), tree.Join(path, tag)
 		k.Value, k.Default = describe(inner)
 		if field.Tag.Get("plain") != "" {

@@ -71,7 +71,7 @@ func (s *System) ConfigMap() map[string]any {
 // MAC header and FCS 18, IPv4 20, UDP 8, BTH 12, RETH 16, immediate data 4, ICRC
 // 4, and what telemetry adds.
 func (s *System) MaxFrame() units.Bytes {
-	return s.NIC.MTU + 82 + s.Scheme.Telemetry.WireBytes(telemetry.MaxHops)
+	return s.NIC.MTU + 82 + s.Scheme.Telemetry.WireBytes(s.Fabric.Telemetry.int(), telemetry.MaxHops)
 }
 
 // FabricConfig returns the system's fabric as package fabric takes it. Of its
@@ -82,7 +82,7 @@ func (s *System) FabricConfig() fabric.Config {
 	for i := range sw.Classes {
 		sw.Classes[i] = f.class(i)
 	}
-	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
+	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw, INT: f.Telemetry.int()}
 	if s.Reduced() && s.nic != nil { // one that is at fault is an error of its own
 		l := s.ReducedLatencies()
 		c.HostSend, c.HostReceive = l.Send, l.Receive

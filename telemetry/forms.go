@@ -15,8 +15,9 @@ type Form struct {
 	// Kind is the telemetry that the form carries: MaxDelay, PerHop, or None for the
 	// explicit incast notification, which packets can have beside either.
 	Kind Kind
-	// Delay is the form of a MaxDelay tag.
+	// Delay is the form of a MaxDelay tag, INT that of PerHop records.
 	Delay DelayForm
+	INT   INTForm
 	// Bytes is what the form adds to a packet, HopBytes what each hop adds to it.
 	Bytes, HopBytes int
 }
@@ -28,9 +29,11 @@ func Forms() []Form {
 		l := &delayLayouts[i]
 		all = append(all, Form{Name: l.name, Kind: MaxDelay, Delay: DelayForm(i), Bytes: l.bytes})
 	}
-	return append(all,
-		Form{Name: "int", Kind: PerHop, Bytes: PerHopBaseBytes, HopBytes: PerHopBytes},
-		Form{Name: "ein", Kind: None})
+	for i := range intLayouts {
+		l := &intLayouts[i]
+		all = append(all, Form{Name: l.name, Kind: PerHop, INT: INTForm(i), Bytes: l.shim, HopBytes: l.record})
+	}
+	return append(all, Form{Name: "ein", Kind: None})
 }
 
 // FormNamed returns the form of a name, or an error that lists the names.
@@ -109,6 +112,53 @@ type delayLayout struct {
 	unit  units.Time // of a fixed scale
 }
 
+// The forms of per-hop INT.
+const (
+	// INT64 has P4-INT's shim of four bytes (P4-INT 2.1, section 5.6.2) and 64 bits a hop,
+	// HPCC's (figure 4) and PowerTCP's (section 3.6).
+	INT64 INTForm = iota
+)
+
+// intLayouts has a layout for each INTForm.
+var intLayouts = [...]intLayout{
+	INT64: {
+		name: "int", shim: 4, record: 8, most: MaxHops, latestFirst: true,
+		// P4-INT's type: 1 is INT-MD, 2 a destination's INT, 3 INT-MX; 4 is unassigned, and says
+		// that no header of INT-MD follows but the records at once. Its NPT of 1 says that the
+		// shim holds a port. Overflow and reflected are its reserved bits.
+		kind: field(26, 6), is: 4<<2 | 1, overflow: field(25, 1), reflected: field(24, 1),
+		count: field(16, 8), counts: 4, port: field(0, 16),
+		rate: field(60, 4), time: field(36, 24), tx: field(16, 20), queue: field(0, 16),
+		timeUnit: units.Nanosecond, txUnit: 128, queueUnit: CellBytes,
+	},
+}
+
+// intLayout is how one form of per-hop INT stands behind UDP: a shim and records, each an
+// integer in network order, of which fields are bits.
+type intLayout struct {
+	name         string
+	shim, record int   // bytes: 4 or 8, 8 or 16
+	most         uint8 // hops, up to MaxHops
+	latestFirst  bool  // a switch puts its record before the others, else behind them
+
+	// In the shim: kind, which is what is says; overflow, if the form has that, where hops are
+	// missing; reflected, on the way back to the sender; count, of what has counts bytes, a
+	// power of two; and the UDP destination port that the packet had.
+	kind, overflow, reflected, count, port bitField
+	is                                     uint64
+	counts                                 uint8
+
+	// In a record, each below or above bit 64. A rate is a code, of which the last is none;
+	// time and tx wrap, queue saturates.
+	rate, time, tx, queue bitField
+	timeUnit              units.Time
+	txUnit, queueUnit     units.Bytes
+}
+
+// timeWrap is the time after which a record's repeats, txWrap the bytes.
+func (l *intLayout) timeWrap() units.Time { return l.timeUnit * units.Time(l.time.most+1) }
+func (l *intLayout) txWrap() units.Bytes  { return l.txUnit * units.Bytes(l.tx.most+1) }
+
 // scale says which delays codes stand for.
 type scale uint8
 
@@ -118,7 +168,7 @@ const (
 	fixed                // multiples of the layout's unit
 )
 
-// bitField is a field of a tag's body by its lowest bit and its largest value, which is
+// bitField is a field of a tag's body, of a shim or of a record by its lowest bit and its largest value, which is
 // 0 for a field that the form does not have.
 type bitField struct {
 	shift uint8
@@ -177,3 +227,22 @@ func (f DelayForm) SignalBits() uint64 {
 	s := delayLayouts[f].signal
 	return s.most << s.shift
 }
+
+// INTForm is how a record for each hop is written into a packet: behind UDP, as a shim and
+// the records.
+type INTForm uint8
+
+func (f INTForm) valid() bool { return int(f) < len(intLayouts) }
+
+func (f INTForm) String() string {
+	if !f.valid() {
+		return fmt.Sprintf("form %d", uint8(f))
+	}
+	return intLayouts[f].name
+}
+
+// Bytes returns the length of a shim with the records of that number of hops.
+func (f INTForm) Bytes(hops int) int { return intLayouts[f].shim + intLayouts[f].record*hops }
+
+// MaxHops returns how many hops a packet has records of at most.
+func (f INTForm) MaxHops() int { return int(intLayouts[f].most) }

@@ -5,7 +5,7 @@ import "github.com/sluice-rdma/sluice/units"
 // IncastRule is when a switch sets EIN, as the P4 programs ein.p4 and ein_tna.p4
 // compute Pulser's Algorithm 1 without a division: over the last Window dequeues of a
 // port the queue grew by more than the threshold times the time. Queues are in units
-// of HopQUnit, time is in ticks of the switch's clock.
+// of CellBytes, time is in ticks of the switch's clock.
 //
 // The listing averages the quotients of Window pairs of dequeues, which weighs a short
 // time between two dequeues as much as a long one; here the sums are compared, and
@@ -27,8 +27,8 @@ type IncastRule struct {
 // in whole Mbps, EIN_THRESHOLD. Its tick is a microsecond.
 func V1ModelIncast(window int, threshold units.Rate, highWater units.Bytes, maxGap units.Time) IncastRule {
 	return IncastRule{
-		Window: window, Growth: 8 * HopQUnit, Time: uint64(threshold / units.Mbps),
-		HighWater: uint64(highWater / HopQUnit), MaxGap: uint64(maxGap / V1ModelClock.Tick),
+		Window: window, Growth: 8 * CellBytes, Time: uint64(threshold / units.Mbps),
+		HighWater: uint64(highWater / CellBytes), MaxGap: uint64(maxGap / V1ModelClock.Tick),
 	}
 }
 
@@ -38,7 +38,7 @@ func V1ModelIncast(window int, threshold units.Rate, highWater units.Bytes, maxG
 func TofinoIncast(window int, rate units.Rate, highWater units.Bytes, maxGap units.Time) (IncastRule, bool) {
 	r := IncastRule{
 		Window: window, Time: 1,
-		HighWater: uint64(highWater / HopQUnit), MaxGap: uint64(maxGap / TofinoClock.Tick),
+		HighWater: uint64(highWater / CellBytes), MaxGap: uint64(maxGap / TofinoClock.Tick),
 	}
 	for shift := range 5 {
 		if rate == 25*units.Gbps<<shift {

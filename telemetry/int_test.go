@@ -12,78 +12,97 @@ import (
 )
 
 func TestHopRecord(t *testing.T) {
-	f := DefaultINTFormat()
+	f := DefaultINTFormat(INT64)
 	for _, c := range []struct {
 		name string
 		hop  Hop
 		want HopRecord
 	}{
-		{"each field", Hop{Rate: 100 * units.Gbps, Time: 0x123456 * units.Nanosecond, TxBytes: 0x54321 * 128, QLen: 0xabcd * 80}, 0x2_123456_54321_abcd},
-		{"rounded down", Hop{Rate: 25 * units.Gbps, Time: 1999, TxBytes: 255, QLen: 159}, 0x0_000001_00001_0001},
-		{"wrapped", Hop{Rate: 25 * units.Gbps, Time: HopTimeWrap + 5*units.Nanosecond, TxBytes: HopTxWrap + 256, QLen: HopQMax + 80}, 0x0_000005_00002_ffff},
-		{"no code for the rate", Hop{Rate: 26 * units.Gbps}, 0xf_000000_00000_0000},
-		{"negative queue", Hop{Rate: 10 * units.Gbps, QLen: -1}, 0x7_000000_00000_0000},
+		{"each field", Hop{Rate: 100 * units.Gbps, Time: 0x123456 * units.Nanosecond, TxBytes: 0x54321 * 128, QLen: 0xabcd * 80}, HopRecord{Low: 0x2_123456_54321_abcd}},
+		{"rounded down", Hop{Rate: 25 * units.Gbps, Time: 1999, TxBytes: 255, QLen: 159}, HopRecord{Low: 0x0_000001_00001_0001}},
+		{"wrapped", Hop{Rate: 25 * units.Gbps, Time: (units.Nanosecond << 24) + 5*units.Nanosecond, TxBytes: (128 << 20) + 256, QLen: (80 * 0xffff) + 80}, HopRecord{Low: 0x0_000005_00002_ffff}},
+		{"no code for the rate", Hop{Rate: 26 * units.Gbps}, HopRecord{Low: 0xf_000000_00000_0000}},
+		{"negative queue", Hop{Rate: 10 * units.Gbps, QLen: -1}, HopRecord{Low: 0x7_000000_00000_0000}},
 	} {
 		if got := f.Record(c.hop); got != c.want {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
 		}
 	}
-	r := HopRecord(0x2_123456_54321_abcd)
-	if r.RateCode() != 2 || r.Timestamp() != 0x123456 || r.TxBytes() != 0x54321 || r.QLen() != 0xabcd {
-		t.Errorf("%#x has %d, %#x, %#x, %#x", r, r.RateCode(), r.Timestamp(), r.TxBytes(), r.QLen())
+}
+
+// Each form, two hops and four bytes behind them: at 100 Gbps (code 2), and at 25 Gbps (code 0).
+func TestINTBytes(t *testing.T) {
+	first := Hop{Rate: 100 * units.Gbps, Time: 0x123456 * units.Nanosecond, TxBytes: 0x54321 * 128, QLen: 0xabcd * 80}
+	second := Hop{Rate: 25 * units.Gbps, Time: 0x123457 * units.Nanosecond, TxBytes: 0x100 * 128, QLen: 80}
+	rows := []struct {
+		form             INTForm
+		want, turnedBack string // the latter up to the records
+	}{
+		// type 4, NPT 1, overflow 0, reflected 0; words; port. rate 4, time 24, txBytes 20, queue 16.
+		{INT64, "44 04 12b7  0 123457 00100 0001  2 123456 54321 abcd", "45 04 12b7"},
+	}
+	if len(rows) != len(intLayouts) {
+		t.Errorf("%d forms have bytes here, of %d", len(rows), len(intLayouts))
+	}
+	payload := []byte{0x0a, 0, 0xff, 0xff}
+	for _, c := range rows {
+		f := DefaultINTFormat(c.form)
+		b := make([]byte, MaxINTBytes)
+		end := c.form.Put(b, 4791)
+		end += copy(b[end:], payload)
+		end = c.form.Push(b, end, f.Record(first))
+		end = c.form.Push(b, end, f.Record(second))
+		want, turnedBack := unhex(t, c.want+"0a00ffff"), unhex(t, c.turnedBack)
+		if !bytes.Equal(b[:end], want) {
+			t.Fatalf("%v: %x, want %x", c.form, b[:end], want)
+		}
+		v, rest, err := c.form.Parse(b[:end])
+		if err != nil || !bytes.Equal(rest, payload) || c.form.Hops(v) != 2 || c.form.Port(v) != 4791 || c.form.Overflow(v) || c.form.Reflected(v) {
+			t.Fatalf("%v: %x, %x, %v", c.form, v, rest, err)
+		}
+		for i, h := range []Hop{first, second} {
+			if got := f.Near(c.form.Hop(v, i), h); got != h {
+				t.Errorf("%v: hop %d is %+v, want %+v", c.form, i, got, h)
+			}
+		}
+		if got := PerHop.WireBytes(c.form, 2); int(got) != len(v) {
+			t.Errorf("%v: the models charge %d bytes for %d", c.form, got, len(v))
+		}
+		back := make([]byte, MaxINTBytes)
+		n := c.form.PutReflected(back, v, 4791)
+		n += copy(back[n:], payload)
+		if !bytes.HasPrefix(back, turnedBack) || c.form.Push(back, n, HopRecord{Low: 3}) != n {
+			t.Errorf("%v: a switch added to what is reflected: %x", c.form, back[:n])
+		}
+		r, rest, err := c.form.Parse(back[:n])
+		if err != nil || !c.form.Reflected(r) || !bytes.Equal(rest, payload) || c.form.Hop(r, 1) != c.form.Hop(v, 1) {
+			t.Errorf("%v: %x, %x, %v", c.form, r, rest, err)
+		}
 	}
 }
 
-func TestINTBytes(t *testing.T) {
-	payload := []byte{0x0a, 0, 0xff, 0xff}
-	b := make([]byte, 64)
-	end := PutINT(b, 4791)
-	end += copy(b[end:], payload)
-	end = PushHop(b, end, 0x1111111111111111)
-	end = PushHop(b, end, 0x2222222222222222)
-	want, err := hex.DecodeString(strings.ReplaceAll("440412b7 2222222222222222 1111111111111111 0a00ffff", " ", ""))
+func unhex(t *testing.T, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(b[:end], want) {
-		t.Fatalf("%x, want %x", b[:end], want)
-	}
-	v, rest, err := ParseINT(b[:end])
-	if err != nil || !bytes.Equal(rest, payload) || v.Hops() != 2 || v.Port() != 4791 || v.Overflow() || v.Reflected() {
-		t.Fatalf("%x, %x, %v", v, rest, err)
-	}
-	if v.Hop(0) != 0x1111111111111111 || v.Hop(1) != 0x2222222222222222 {
-		t.Errorf("hops %#x and %#x", v.Hop(0), v.Hop(1))
-	}
-	if got := PerHop.WireBytes(v.Hops()); int(got) != len(v) {
-		t.Errorf("the models charge %d bytes for %d", got, len(v))
-	}
-
-	back := make([]byte, 64)
-	n := v.PutReflected(back, 4791)
-	n += copy(back[n:], payload)
-	if back[0] != 0x45 || PushHop(back, n, 3) != n {
-		t.Errorf("a switch added to what is reflected: %x", back[:n])
-	}
-	r, rest, err := ParseINT(back[:n])
-	if err != nil || !r.Reflected() || !bytes.Equal(rest, payload) || r.Hop(1) != v.Hop(1) {
-		t.Errorf("%x, %x, %v", r, rest, err)
-	}
+	return b
 }
 
 func TestPushHopKeepsTheFirstHopsAndMarksWhatIsMissing(t *testing.T) {
 	b := make([]byte, 128)
-	end := PutINT(b, 4791)
+	end := INT64.Put(b, 4791)
 	for i := range MaxHops + 2 {
-		end = PushHop(b, end, HopRecord(i))
+		end = INT64.Push(b, end, HopRecord{Low: uint64(i)})
 	}
-	v, _, err := ParseINT(b[:end])
-	if err != nil || v.Hops() != MaxHops || !v.Overflow() {
-		t.Fatalf("%d hops, overflow %v, %v", v.Hops(), v.Overflow(), err)
+	v, _, err := INT64.Parse(b[:end])
+	if err != nil || INT64.Hops(v) != MaxHops || !INT64.Overflow(v) {
+		t.Fatalf("%d hops, overflow %v, %v", INT64.Hops(v), INT64.Overflow(v), err)
 	}
 	for i := range MaxHops {
-		if v.Hop(i) != HopRecord(i) {
-			t.Errorf("hop %d is that of switch %d", i, v.Hop(i))
+		if INT64.Hop(v, i) != (HopRecord{Low: uint64(i)}) {
+			t.Errorf("hop %d is that of switch %d", i, INT64.Hop(v, i))
 		}
 	}
 }
@@ -105,14 +124,14 @@ func TestParseINTRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ParseINT(b); !errors.Is(err, c.want) {
+		if _, _, err := INT64.Parse(b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
 }
 
 func TestValidateINTFormat(t *testing.T) {
-	f := DefaultINTFormat()
+	f := DefaultINTFormat(INT64)
 	if err := f.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -124,21 +143,24 @@ func TestValidateINTFormat(t *testing.T) {
 	if f.Validate() == nil {
 		t.Error("port 0 passes")
 	}
-	if f.RateCode(0) != NoRate {
+	if f := (INTFormat{Form: 200, Port: 1}); f.Validate() == nil {
+		t.Error("a form that there is not passes")
+	}
+	if _, ok := f.RateCode(0); ok {
 		t.Error("a rate of 0 has a code")
 	}
 }
 
 // oneHop returns the records of one hop as they arrive.
 func oneHop(f *INTFormat, h Hop) INT {
-	b := make([]byte, PerHopBaseBytes+PerHopBytes)
-	n := PutINT(b, 4791)
-	PushHop(b, n, f.Record(h))
+	b := make([]byte, 12)
+	n := INT64.Put(b, 4791)
+	INT64.Push(b, n, f.Record(h))
 	return INT(b)
 }
 
 func TestHopReaderUndoesTheWraps(t *testing.T) {
-	f := DefaultINTFormat()
+	f := DefaultINTFormat(INT64)
 	rapid.Check(t, func(t *rapid.T) {
 		var r HopReader
 		var s Stack
@@ -170,14 +192,14 @@ func TestHopReaderUndoesTheWraps(t *testing.T) {
 }
 
 func TestHopReader(t *testing.T) {
-	f := DefaultINTFormat()
+	f := DefaultINTFormat(INT64)
 	const ms, us = units.Millisecond, units.Microsecond
 	read := func(r *HopReader, h Hop, now units.Time) (Hop, bool) {
 		var s Stack
 		ok := r.Read(&f, oneHop(&f, h), now, &s)
 		return s.Hops[0], ok
 	}
-	base := Hop{Rate: 100 * units.Gbps, Time: 20 * ms, TxBytes: HopTxWrap - 256}
+	base := Hop{Rate: 100 * units.Gbps, Time: 20 * ms, TxBytes: (128 << 20) - 256}
 	var r HopReader
 	start, ok := read(&r, base, 0)
 	if ok {
@@ -207,8 +229,8 @@ func TestHopReader(t *testing.T) {
 
 	// A hop that was not in the last packet starts anew.
 	var s Stack
-	two := make([]byte, PerHopBaseBytes+2*PerHopBytes)
-	PushHop(two, PushHop(two, PutINT(two, 1), f.Record(base)), f.Record(base))
+	two := make([]byte, 20)
+	INT64.Push(two, INT64.Push(two, INT64.Put(two, 1), f.Record(base)), f.Record(base))
 	if r.Read(&f, two, 0, &s) || s.N != 2 {
 		t.Errorf("%d hops", s.N)
 	}
@@ -222,7 +244,7 @@ func TestHopReader(t *testing.T) {
 }
 
 func TestHotPathsDontAllocate(t *testing.T) {
-	wide, f := DefaultDelayFormat(Wide), DefaultINTFormat()
+	wide, f := DefaultDelayFormat(Wide), DefaultINTFormat(INT64)
 	frame := wide.Append(nil, plainFrame(1), DelayTag{}, &DelayTag{})
 	dst := make([]byte, 0, 256)
 	b := make([]byte, 64)
@@ -234,8 +256,8 @@ func TestHotPathsDontAllocate(t *testing.T) {
 		dst = wide.Append(dst[:0], plainFrame1, DelayTag{}, &DelayTag{})
 		tags, _ := wide.Find(dst)
 		tags.Remove(dst)
-		PushHop(b, PutINT(b, 4791), f.Record(Hop{Rate: 100 * units.Gbps}))
-		v, _, _ := ParseINT(b[:12])
+		INT64.Push(b, INT64.Put(b, 4791), f.Record(Hop{Rate: 100 * units.Gbps}))
+		v, _, _ := INT64.Parse(b[:12])
 		r.Read(&f, v, 0, &s)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -248,27 +270,27 @@ var plainFrame1 = plainFrame(1)
 func FuzzINT(f *testing.F) {
 	f.Add([]byte{0x44, 2, 0x12, 0xb7, 1, 2, 3, 4, 5, 6, 7, 8, 9}, int64(5))
 	f.Add([]byte{0x44, 16, 0x12, 0xb7}, int64(5))
-	format := DefaultINTFormat()
+	format := DefaultINTFormat(INT64)
 	var r HopReader
 	f.Fuzz(func(t *testing.T, b []byte, now int64) {
-		v, rest, err := ParseINT(b)
-		room := make([]byte, len(b)+PerHopBytes)
+		v, rest, err := INT64.Parse(b)
+		room := make([]byte, len(b)+8)
 		copy(room, b)
-		end := PushHop(room, len(b), 0x0123456789abcdef)
+		end := INT64.Push(room, len(b), HopRecord{Low: 0x0123456789abcdef})
 		if err != nil {
 			if end != len(b) || !bytes.Equal(room[:end], b) {
 				t.Fatalf("%x became %x", b, room[:end])
 			}
 			return
 		}
-		if len(v)+len(rest) != len(b) || int(PerHop.WireBytes(v.Hops())) != len(v) {
+		if len(v)+len(rest) != len(b) || int(PerHop.WireBytes(INT64, INT64.Hops(v))) != len(v) {
 			t.Fatalf("%d and %d bytes of %d", len(v), len(rest), len(b))
 		}
-		w, rest2, err := ParseINT(room[:end])
+		w, rest2, err := INT64.Parse(room[:end])
 		if err != nil || !bytes.Equal(rest, rest2) {
 			t.Fatalf("%x: %v", room[:end], err)
 		}
-		if end > len(b) && (w.Hops() != v.Hops()+1 || w.Hop(w.Hops()-1) != 0x0123456789abcdef) {
+		if end > len(b) && (INT64.Hops(w) != INT64.Hops(v)+1 || INT64.Hop(w, INT64.Hops(w)-1).Low != 0x0123456789abcdef) {
 			t.Fatalf("%x", w)
 		}
 		var s Stack

@@ -56,24 +56,21 @@ var kindNames = [...]string{"none", "max-delay", "per-hop"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Wire overhead in bytes that each kind adds to a packet.
-const (
-	// MaxDelayBytes is CSIG's wide tag between the MAC addresses and the
-	// EtherType; it has one size however many hops there are.
-	MaxDelayBytes = 8
-	// PerHopBaseBytes and PerHopBytes are PowerTCP's header (section 3.6):
-	// 32 bits, and 64 bits more for each hop.
-	PerHopBaseBytes = 4
-	PerHopBytes     = 8
-)
+// MaxDelayBytes is what MaxDelay adds to a packet of the models: CSIG's wide tag between
+// the MAC addresses and the EtherType, of one size however many hops there are.
+const MaxDelayBytes = 8
 
-// WireBytes returns what k adds to a packet that passed n switches.
-func (k Kind) WireBytes(n int) units.Bytes {
+// WireBytes returns what k adds to a packet of the models that passed n switches, with
+// records of that form.
+func (k Kind) WireBytes(form INTForm, n int) units.Bytes {
 	switch k {
 	case MaxDelay:
 		return MaxDelayBytes
 	case PerHop:
-		return PerHopBaseBytes + PerHopBytes*units.Bytes(n)
+		return units.Bytes(form.Bytes(min(n, form.MaxHops())))
 	}
 	return 0
 }
+
+// CellBytes is the unit in which switches count their queues: Tofino's cell.
+const CellBytes = 80

@@ -27,7 +27,7 @@ func TestWireBytes(t *testing.T) {
 		hops int
 		want int
 	}{{None, 5, 0}, {MaxDelay, 5, 8}, {PerHop, 0, 4}, {PerHop, 5, 44}} {
-		if got := c.k.WireBytes(c.hops); int(got) != c.want {
+		if got := c.k.WireBytes(INT64, c.hops); int(got) != c.want {
 			t.Errorf("%v over %d hops takes %d bytes, want %d", c.k, c.hops, got, c.want)
 		}
 	}

@@ -208,7 +208,7 @@ func (n *network) delivered(f *netFlow) units.Bytes { return n.fleet.Delivered(f
 // paths the links of each flow.
 func (n *network) capacities() (capacity []float64, paths [][]int) {
 	topo := n.net.Topology()
-	frame := nicmodel.FrameBytes(ib.WriteMiddle, netMTU) + n.scheme.Telemetry.WireBytes(0)
+	frame := nicmodel.FrameBytes(ib.WriteMiddle, netMTU) + n.net.TelemetryBytes(n.scheme.Telemetry, 0)
 	for l := range fabric.LinkID(topo.Links()) {
 		link := topo.Link(l)
 		capacity = append(capacity, float64(link.Rate)*netMTU/float64(frame+link.Framing.Bytes()))

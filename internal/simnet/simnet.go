@@ -56,12 +56,12 @@ func (n *Network) Run(until units.Time) { windows.Run(n.Engine, n.Net, until) }
 // DataFrame returns the size of the frame that carries so many bytes of a Write, with
 // what its sender adds for telemetry.
 func (n *Network) DataFrame(payload units.Bytes) units.Bytes {
-	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Sys.Scheme.Telemetry.WireBytes(0)
+	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Net.TelemetryBytes(n.Sys.Scheme.Telemetry, 0)
 }
 
 // AckFrame returns the size of an acknowledgement in the same way.
 func (n *Network) AckFrame() units.Bytes {
-	return nicmodel.FrameBytes(ib.Acknowledge, 0) + n.Sys.Scheme.Telemetry.WireBytes(0)
+	return nicmodel.FrameBytes(ib.Acknowledge, 0) + n.Net.TelemetryBytes(n.Sys.Scheme.Telemetry, 0)
 }
 
 // Env is the environment of an engine at a host with that line rate. size is that of

@@ -84,7 +84,7 @@ func (n *nic) respond(l *lane, now units.Time, slot uint32, s *sender) {
 		n.transmit(l, now, h, &f)
 	} else {
 		p.User = uint64(op) | uint64(d.Header.PSN)<<8 | uint64(uint32(d.Payload))<<32
-		f.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
+		f.Size = int32(nicmodel.FrameBytes(op, d.Payload) + n.fleet.net.TelemetryBytes(s.telemetry, 0))
 		f.Priority, f.Flags, f.Telemetry = s.priority, s.packetFlags, s.telemetry
 		l.stats.TxPackets++
 		n.wireFree = l.Transmit(now, int(n.host), h, &f)

@@ -151,7 +151,7 @@ func (n *nic) answer(l *lane, now units.Time, r *receiver, h fabric.Handle, p *f
 		size += reflectedDelayBytes + telemetry.MaxDelayBytes
 	case telemetry.PerHop:
 		if records := f.Records(); records > 0 {
-			size += telemetry.PerHop.WireBytes(records)
+			size += n.fleet.net.TelemetryBytes(telemetry.PerHop, records)
 		}
 	}
 	f.Size = int32(size)

@@ -199,7 +199,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	}
 	l.stats.TxPackets++
 	n.wireFree = l.Transmit(now, int(n.host), h, &fabric.Frame{
-		Size: int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0)), Dst: s.dst, FlowHash: hash,
+		Size: int32(nicmodel.FrameBytes(op, d.Payload) + n.fleet.net.TelemetryBytes(s.telemetry, 0)), Dst: s.dst, FlowHash: hash,
 		Priority: s.priority, Flags: s.packetFlags, Telemetry: s.telemetry,
 	})
 	n.dataFree, n.answers = n.wireFree, !n.answers

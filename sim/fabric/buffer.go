@@ -22,6 +22,8 @@ type kind struct {
 	random                bool // draws random numbers to mark
 	marks                 bool // sets CE or EIN, or has a stage
 	stage                 Stage
+	records               uint8  // that fill a packet
+	recordBytes           uint64 // of a record
 	report                *Report
 	incast                telemetry.IncastRule // where there is a report
 	class                 [MaxPriorities]class
@@ -54,6 +56,10 @@ func newKind(cfg *Config, key *kindKey) kind {
 		stage:     key.from.Stage,
 		report:    key.from.Report,
 	}
+	t.recordBytes, t.records = uint64(cfg.INT.Bytes(1)-cfg.INT.Bytes(0)), uint8(cfg.INT.MaxHops())
+	if t.report != nil && t.report.Hops > 0 {
+		t.records = min(t.records, t.report.Hops)
+	}
 	t.setRate(rate)
 	least := math.MaxInt
 	for i := range cfg.Priorities {
@@ -68,7 +74,7 @@ func newKind(cfg *Config, key *kindKey) kind {
 			t.strict |= bit
 		} else {
 			// A packet may have grown by its records beyond MaxFrame.
-			c.quantum = int32(int(cfg.MaxFrame+grown) * k.Weight / least)
+			c.quantum = int32(int(cfg.MaxFrame+grown(cfg.INT)) * k.Weight / least)
 		}
 		if k.PFC.Lossless {
 			t.lossless |= bit

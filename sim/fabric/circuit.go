@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/sim/des"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -142,7 +141,7 @@ func (c *circuits) announced(since units.Time) bool {
 // fits reports whether a packet that starts now is off the wire by dusk, with the
 // record that it may get.
 func (c *circuits) fits(since units.Time, k *kind, e entry) bool {
-	size := units.Bytes(e.size()) + telemetry.PerHopBytes + units.Bytes(k.framing)
+	size := units.Bytes(uint64(e.size()) + k.recordBytes + k.framing)
 	return since+k.rate.Serialize(size) <= c.day
 }
 

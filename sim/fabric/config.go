@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -39,7 +40,12 @@ type Config struct {
 	// that are in between are not stopped by a pause.
 	HostSend    units.Time `yaml:"host_send" range:"[0,1s]"`
 	HostReceive units.Time `yaml:"host_receive" range:"[0,1s]"`
+	// INT is the form of per-hop records, which says what they add to a packet.
+	INT telemetry.INTForm
 }
+
+// grown bounds what records of a form add to a packet.
+func grown(f telemetry.INTForm) units.Bytes { return units.Bytes(f.Bytes(f.MaxHops()) - f.Bytes(0)) }
 
 // SwitchConfig configures one switch.
 type SwitchConfig struct {
@@ -67,13 +73,18 @@ type Class struct {
 	// number that are strict and before all that have a weight. Queues with
 	// weights share what remains in proportion, by deficit round robin.
 	Weight int `yaml:"weight" range:"[1,1000]" zero:"strict priority"`
-	// Alpha is the factor of Dynamic Thresholds, above 0: a lossy queue (or, for
-	// a lossless priority without an XOFF, what an ingress port holds) may grow
-	// to Alpha times the shared buffer that is free. It is kept to 1/1024.
-	Alpha float64 `yaml:"alpha" range:"[1/1024,2^20]" as:"a number"`
-	ECN   ECN     `yaml:"ecn"`
-	EIN   Notice  `yaml:"ein"`
-	PFC   PFC     `yaml:"pfc"`
+	Queue  `yaml:",inline"`
+	ECN    ECN    `yaml:"ecn"`
+	EIN    Notice `yaml:"ein"`
+	PFC    PFC    `yaml:"pfc"`
+}
+
+// Queue has the settings of a queue that scenarios give as keys of `fabric`, by the tags of
+// package field.
+type Queue struct {
+	// Dynamic Thresholds: a queue may grow to this many times the shared buffer
+	// that is free.
+	Alpha float64 `yaml:"alpha" range:"[1/1024,2^20]" as:"a number" eg:"0.5"` // kept to 1/1024; of a lossless priority without an XOFF for what an ingress port holds
 }
 
 // Notice configures EIN, Pulser's explicit incast notification. A queue begins to mark
@@ -184,6 +195,9 @@ func (s *SwitchConfig) validate(c *Config, below string) error {
 	errs := []error{ofSwitches.CheckBelow(below, s)}
 	if s.Buffer < c.MaxFrame || s.Buffer >= 2*units.GiB {
 		errs = append(errs, field.Bad("fabric", below+"buffer", s.Buffer, "choose a size of at least one packet, %v, and below 2GiB", c.MaxFrame))
+	}
+	if s.Report != nil && s.Report.INT.Form != c.INT {
+		errs = append(errs, field.Bad("fabric", below+"telemetry.per_hop", s.Report.INT.Form, "choose the network's form, %v", c.INT))
 	}
 	for i := range min(c.Priorities, MaxPriorities) {
 		k, at := &s.Classes[i], fmt.Sprintf("%sclasses[%d].", below, i)

@@ -30,7 +30,7 @@ const (
 	flagsShift = inShift + 16
 	flagsMask  = 15
 	sizeShift  = 47
-	maxSize    = 1<<(64-sizeShift) - 1 - grown
+	maxSize    = 1<<(64-sizeShift) - 1 - telemetry.MaxINTBytes
 
 	hostBits  = 24
 	hashShift = hostBits

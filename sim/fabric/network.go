@@ -483,6 +483,11 @@ func (n *Network) buildSwitches(seed uint64) error {
 // Topology returns the topology that the network was built from.
 func (n *Network) Topology() *Topology { return n.topo }
 
+// TelemetryBytes returns what telemetry adds to a packet that passed that number of switches.
+func (n *Network) TelemetryBytes(k telemetry.Kind, switches int) units.Bytes {
+	return k.WireBytes(n.cfg.INT, switches)
+}
+
 // Priorities returns Config.Priorities.
 func (n *Network) Priorities() int { return int(n.prios) }
 

@@ -48,9 +48,8 @@ type Frame struct {
 
 	// Size is the bytes of the frame from MAC header to FCS, which is what
 	// buffers hold and counters count; links add their own framing. It includes
-	// what the sender's end of telemetry takes (telemetry.MaxDelayBytes or
-	// PerHopBaseBytes); each switch that adds a per-hop record adds
-	// telemetry.PerHopBytes.
+	// what the sender's end of telemetry takes (Network.TelemetryBytes); each switch that
+	// adds a per-hop record adds that.
 	Size     int32
 	Dst      int32  // host index
 	FlowHash uint32 // entropy for the choice of path

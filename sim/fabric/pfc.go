@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/internal/hugepages"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -16,11 +15,7 @@ type hold struct {
 	paused   bool // the sender has been paused
 }
 
-const (
-	pauseFrame = 64 // bytes, from MAC header to FCS
-	// grown bounds what records add to a packet.
-	grown = telemetry.MaxHops * telemetry.PerHopBytes
-)
+const pauseFrame = 64 // bytes, from MAC header to FCS
 
 // buildHolds sets the headroom of a port and returns its sum.
 func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
@@ -47,7 +42,7 @@ func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 // switch's latency. The packet that triggered the pause is also in the headroom.
 func (n *Network) headroom(at uint32) units.Bytes {
 	k, r := &n.kinds[n.ports[n.ports[at].peer].kind], n.topo.Link(n.inlets[at].link)
-	largest := n.cfg.MaxFrame + grown
+	largest := n.cfg.MaxFrame + grown(n.cfg.INT)
 	framing := r.Framing.Bytes()
 	wait := r.Rate.Serialize(largest+framing+MaxPriorities*(pauseFrame+framing)) + r.Delay
 	return 2*largest + k.rate.BytesIn(wait+k.delay)

@@ -230,12 +230,8 @@ func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 // packet grows.
 func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e *entry, behind int32) {
 	i := e.tel() & recordsMask >> recordsShift
-	most := uint8(telemetry.MaxHops)
-	if k.report != nil && k.report.Hops > 0 {
-		most = k.report.Hops
-	}
-	if i >= most {
-		if i == most {
+	if i >= k.records {
+		if i == k.records {
 			e.when |= overflowBit
 		}
 		return
@@ -246,6 +242,6 @@ func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e *entry, beh
 		h := k.report.hop(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: k.rate}, x.n.queues[at*x.n.prios+e.prio()].count)
 		r.time, r.txBytes, r.qlen = h.Time, int64(h.TxBytes), int32(h.QLen)
 	}
-	e.name += telemetry.PerHopBytes << sizeShift
+	e.name += k.recordBytes << sizeShift
 	e.when += recordOne
 }

@@ -20,7 +20,7 @@ type PortNotice struct {
 // OfPort converts n for a port with that link. The switch has that Report, ECN is
 // for ports of atRate (0: all), and frames are maxFrame at most.
 func (n Notice) OfPort(r *Report, link Link, atRate units.Rate, maxFrame units.Bytes) PortNotice {
-	wire := link.Rate.Serialize(maxFrame + grown + units.Bytes(link.Framing.Bytes()))
+	wire := link.Rate.Serialize(maxFrame + grown(r.INT.Form) + units.Bytes(link.Framing.Bytes()))
 	return PortNotice{
 		Window:    n.Window,
 		Threshold: units.Rate(math.Round(float64(n.Gradient*float64(link.Rate))/float64(units.Mbps))) * units.Mbps,
@@ -37,15 +37,15 @@ func (p *PortNotice) rule(r *Report, rate units.Rate) telemetry.IncastRule {
 	}
 	rule, ok := telemetry.TofinoIncast(p.Window, rate, p.HighWater, p.MaxGap)
 	if !ok {
-		rule.Growth, rule.Time = 8*telemetry.HopQUnit*1000, uint64(p.Threshold/units.Mbps)
+		rule.Growth, rule.Time = 8*telemetry.CellBytes*1000, uint64(p.Threshold/units.Mbps)
 	}
 	return rule
 }
 
-// queue is the queue's length as the switch reads it, in telemetry.HopQUnit.
+// queue is the queue's length as the switch reads it, in telemetry.CellBytes.
 func (r *Report) queue(bytes, packets int64) int64 {
 	if r.PacketUnits > 0 {
 		return packets * r.PacketUnits
 	}
-	return (bytes + telemetry.HopQUnit - 1) / telemetry.HopQUnit
+	return (bytes + telemetry.CellBytes - 1) / telemetry.CellBytes
 }

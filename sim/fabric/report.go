@@ -10,7 +10,7 @@ import (
 type Report struct {
 	// Clock is the source of delays and times.
 	Clock telemetry.SwitchClock
-	// PacketUnits is a packet's size, in telemetry.HopQUnit, for a switch that counts
+	// PacketUnits is a packet's size, in telemetry.CellBytes, for a switch that counts
 	// a queue's packets, not its bytes. 0 is a switch that counts cells of that size.
 	PacketUnits int64
 	// Delay is the form of the largest delay.
@@ -18,7 +18,7 @@ type Report struct {
 	// INT is the form of per-hop records.
 	INT telemetry.INTFormat
 	// Hops is with how many records a packet is full for the switch, which leaves
-	// packets with more alone. 0 is telemetry.MaxHops.
+	// packets with more alone. 0 is as many as the form has.
 	Hops uint8
 }
 
@@ -31,6 +31,6 @@ func (r *Report) delay(now, waited units.Time) units.Time {
 func (r *Report) hop(h telemetry.Hop, packets uint32) telemetry.Hop {
 	written := h
 	written.Time -= h.Time % r.Clock.Tick
-	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.HopQUnit
-	return r.INT.Near(r.INT.Record(written), h)
+	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.CellBytes
+	return r.INT.Quantised(written)
 }

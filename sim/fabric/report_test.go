@@ -12,7 +12,7 @@ func report(tick units.Time) *Report {
 	return &Report{
 		Clock: telemetry.SwitchClock{Tick: tick, Bits: 32},
 		Delay: telemetry.DefaultDelayFormat(telemetry.Value),
-		INT:   telemetry.DefaultINTFormat(),
+		INT:   telemetry.DefaultINTFormat(telemetry.INT64),
 	}
 }
 
@@ -72,7 +72,7 @@ func TestReportedHops(t *testing.T) {
 		}
 		last = h
 	}
-	if last.TxBytes < telemetry.HopTxWrap {
+	if last.TxBytes < 128<<20 {
 		t.Errorf("%v were sent, which wraps nothing", last.TxBytes)
 	}
 }

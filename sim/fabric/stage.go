@@ -52,7 +52,7 @@ type Departure struct {
 	// records. Path is read-only, and valid during the call.
 	MaxDelay units.Time
 	Path     *telemetry.Stack
-	// Record is a further record, for which the packet grows by telemetry.PerHopBytes,
+	// Record is a further record, for which the packet grows by its length in Config.INT,
 	// if Recorded is set. Overflow says that there was no room for it. A network
 	// remembers every rate that is no port's own, and looks for it one by one: there
 	// should be few.
@@ -135,10 +135,10 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	e.name = e.name&^(flagsMask<<flagsShift) | uint64(d.Flags&flagsMask)<<flagsShift
 	p.maxDelay = d.MaxDelay
 	switch {
-	case d.Recorded && records < telemetry.MaxHops:
+	case d.Recorded && records < n.cfg.INT.MaxHops():
 		r := &n.slab.recordsOf(e.handle())[records&7]
 		r.time, r.txBytes, r.qlen, r.kind = d.Record.Time, int64(d.Record.TxBytes), int32(d.Record.QLen), n.reportedRate(k, l.kind, d.Record.Rate)
-		e.name += telemetry.PerHopBytes << sizeShift
+		e.name += k.recordBytes << sizeShift
 		e.when += recordOne
 	case d.Recorded || d.Overflow:
 		e.when |= overflowBit

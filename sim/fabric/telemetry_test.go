@@ -102,7 +102,7 @@ func TestRecordsOverflow(t *testing.T) {
 	l := gig(100, 0)
 	r := newRig(t, Chain(11, 1, l, l), Default(), 1)
 	a := r.lone(t, whole{Size: 1000, Dst: 10, Telemetry: telemetry.PerHop})
-	if len(a.Path) != telemetry.MaxHops || a.Hops != 11 || a.Size != 1000+telemetry.MaxHops*telemetry.PerHopBytes {
+	if len(a.Path) != telemetry.MaxHops || a.Hops != 11 || a.Size != 1000+8*8 {
 		t.Errorf("%d records, %d hops, %d bytes", len(a.Path), a.Hops, a.Size)
 	}
 	if r.n.Live() != 0 {

@@ -37,7 +37,7 @@ type message struct {
 // in memory of its own.
 type carried struct {
 	endpoint.Carried
-	records [maxRecords]byte
+	records [telemetry.MaxINTBytes]byte
 }
 
 func (c *carried) set(from *endpoint.Carried) {

@@ -33,16 +33,19 @@ type reports struct {
 	Rates   rateCodes  `yaml:"intrates"` // in addition to those that have codes
 }
 
+// codes is how many rates a format may have.
+const codes = len(telemetry.INTFormat{}.Rates)
+
 // rateCodes is rates by their codes, written CODE:RATE,...
-type rateCodes [telemetry.NoRate]units.Rate
+type rateCodes [codes]units.Rate
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (r *rateCodes) UnmarshalText(b []byte) error {
 	for field := range strings.SplitSeq(string(b), ",") {
 		code, rate, ok := strings.Cut(field, ":")
 		n, bad := strconv.ParseUint(code, 10, 8)
-		if !ok || bad != nil || n >= telemetry.NoRate {
-			return fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
+		if !ok || bad != nil || n >= uint64(codes) {
+			return fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, codes-1)
 		}
 		if err := r[n].UnmarshalText([]byte(rate)); err != nil {
 			return err
@@ -80,7 +83,7 @@ func (said *reports) collect(given func(key string) bool, m mode) (c collect, er
 		return c, nil
 	case form.IsPerHop():
 		c.int = true
-		c.hops = telemetry.DefaultINTFormat()
+		c.hops = telemetry.DefaultINTFormat(form.INT)
 		if said.Port != 0 {
 			c.hops.Port = said.Port
 		}
@@ -125,16 +128,13 @@ func (c *collect) core() (out endpoint.Collect) {
 	return out
 }
 
-// maxRecords is the most bytes that a shim and its records have.
-const maxRecords = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
-
 // bytes is what telemetry adds to a packet at most.
 func (c *collect) bytes() int {
 	switch {
 	case c.tags:
 		return 2 * c.delay.Form.Bytes()
 	case c.int:
-		return maxRecords
+		return c.hops.Form.Bytes(c.hops.Form.MaxHops())
 	}
 	return 0
 }

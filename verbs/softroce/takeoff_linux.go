@@ -59,8 +59,8 @@ func (c *collect) takeINT(b []byte, ethernet bool) ([]byte, telemetry.INT) {
 		return b, nil
 	}
 	payload := h[header+roce.UDPBytes : total]
-	v, _, err := telemetry.ParseINT(payload)
-	if err != nil || v.Port() != roce.Port {
+	v, _, err := c.hops.Form.Parse(payload)
+	if err != nil || c.hops.Form.Port(v) != roce.Port {
 		return b, nil
 	}
 	if header == roce.IPv4Bytes {
@@ -72,7 +72,7 @@ func (c *collect) takeINT(b []byte, ethernet bool) ([]byte, telemetry.INT) {
 	}
 	// The headers move to the records' end, and the records to where they were.
 	n := len(v)
-	var records [maxRecords]byte
+	var records [telemetry.MaxINTBytes]byte
 	copy(records[:], v)
 	headers := ip + header + roce.UDPBytes
 	copy(b[n:n+headers], b[:headers])
@@ -104,7 +104,8 @@ func setLengths(p []byte, header, total int, port uint16) {
 // bytes at offset at in b. It moves the headers towards the front, where there is
 // room, and returns the packet's new offset.
 func (c *collect) putINT(b []byte, at, header, total int, m *carried) int {
-	n := telemetry.PerHopBaseBytes
+	form := c.hops.Form
+	n := form.Bytes(0)
 	if len(m.INT) > 0 {
 		n = len(m.INT)
 	}
@@ -112,9 +113,9 @@ func (c *collect) putINT(b []byte, at, header, total int, m *carried) int {
 	copy(b[at-n:], b[at:at+headers])
 	shim := b[at-n+headers:]
 	if len(m.INT) > 0 {
-		m.INT.PutReflected(shim, roce.Port)
+		form.PutReflected(shim, m.INT, roce.Port)
 	} else {
-		telemetry.PutINT(shim, roce.Port)
+		form.Put(shim, roce.Port)
 	}
 	at -= n
 	setLengths(b[at:], header, total+n, c.hops.Port)

@@ -38,7 +38,7 @@ func TestTelemetryOptions(t *testing.T) {
 		if strings.Contains(query, "tagtype") && o.delay.EtherType != 0x1234 {
 			t.Errorf("%s: %+v", query, o.delay)
 		}
-		if strings.Contains(query, "int&") && (o.hops.Port != 5000 || o.hops.RateCode(200*units.Mbps) != 13 || o.hops.RateCode(25*units.Gbps) != 0) {
+		if strings.Contains(query, "int&") && (o.hops.Port != 5000 || o.hops.Rates[13] != 200*units.Mbps || o.hops.Rates[0] != 25*units.Gbps) {
 			t.Errorf("%s: %+v", query, o.hops)
 		}
 	}
@@ -63,6 +63,16 @@ func TestTelemetryOptions(t *testing.T) {
 	}
 }
 
+// packetForms are the names of the forms that add to a packet.
+func packetForms() (names []string) {
+	for _, f := range telemetry.Forms() {
+		if f.Bytes > 0 {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // What packetWire puts around a packet comes off again, and what is left is what it
 // would have sent without: at a plain NIC the ICRC is good.
 func TestPutOnAndTakeOff(t *testing.T) {
@@ -72,7 +82,7 @@ func TestPutOnAndTakeOff(t *testing.T) {
 		if six {
 			src, dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddrPort("[fd00::2]:4791")
 		}
-		o, err := parseOptions("mode=packet&telemetry=" + rapid.SampledFrom([]string{"csig-wide", "csig-compact", "poseidon", "int"}).Draw(t, "kind"))
+		o, err := parseOptions("mode=packet&telemetry=" + rapid.SampledFrom(packetForms()).Draw(t, "kind"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,11 +97,11 @@ func TestPutOnAndTakeOff(t *testing.T) {
 		data = data[:n+roce.ICRCBytes]
 		m := &message{route: endpoint.Route{Dst: dst, HopLimit: 64, SrcPort: 0xc001}}
 		m.carried.Collects = rapid.Bool().Draw(t, "collects")
-		var records [maxRecords]byte
+		var records [telemetry.MaxINTBytes]byte
 		if c.int {
-			end := telemetry.PutINT(records[:], roce.Port)
-			for i := range rapid.IntRange(0, telemetry.MaxHops).Draw(t, "hops") {
-				end = telemetry.PushHop(records[:], end, telemetry.HopRecord(i*77))
+			end := c.hops.Form.Put(records[:], roce.Port)
+			for i := range rapid.IntRange(0, c.hops.Form.MaxHops()).Draw(t, "hops") {
+				end = c.hops.Form.Push(records[:], end, telemetry.HopRecord{Low: uint64(i * 77)})
 			}
 			if rapid.Bool().Draw(t, "returns") {
 				m.carried.set(&endpoint.Carried{INT: telemetry.INT(records[:end])})
@@ -120,10 +130,10 @@ func TestPutOnAndTakeOff(t *testing.T) {
 		if c.tags && (tags.HasForward != m.carried.Collects || tags.HasReflected != m.carried.HasReturns || tags.HasReflected && tags.Reflected.Code != m.carried.Returns.Code) {
 			t.Fatalf("%+v came of %+v", tags, m.carried)
 		}
-		if c.int && m.carried.Collects != (brought.INT != nil && !brought.INT.Reflected()) && len(m.carried.INT) == 0 {
+		if c.int && m.carried.Collects != (brought.INT != nil && !c.hops.Form.Reflected(brought.INT)) && len(m.carried.INT) == 0 {
 			t.Fatalf("%x came of %+v", brought.INT, m.carried)
 		}
-		if len(m.carried.INT) > 0 && (!brought.INT.Reflected() || !bytes.Equal(brought.INT[4:], m.carried.INT[4:])) {
+		if len(m.carried.INT) > 0 && (!c.hops.Form.Reflected(brought.INT) || !bytes.Equal(brought.INT[4:], m.carried.INT[4:])) {
 			t.Fatalf("%x came, of %x", brought.INT, m.carried.INT)
 		}
 	})
@@ -135,7 +145,7 @@ func TestTelemetryOverLoopback(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("packet sockets need root")
 	}
-	for _, kind := range []string{"csig-wide", "csig-compact", "poseidon", "int"} {
+	for _, kind := range packetForms() {
 		t.Run(kind, func(t *testing.T) {
 			a, b := openPair(t, "soft:127.0.0.61?mode=packet&telemetry="+kind, "soft:127.0.0.62?mode=packet&telemetry="+kind, 1024)
 			const n = 300_000
@@ -149,7 +159,7 @@ func TestTelemetryOverLoopback(t *testing.T) {
 				var got verbs.Telemetry
 				q := a.qp.(verbs.TelemetryQP)
 				q.CompletionTelemetry(&wc, &got)
-				if got.HasMaxDelay != (kind != "int") || got.MaxHopDelay != 0 || got.Path.N != 0 {
+				if form, _ := telemetry.FormNamed(kind); got.HasMaxDelay != form.IsDelay() || got.MaxHopDelay != 0 || got.Path.N != 0 {
 					t.Errorf("%v: %+v", op, got)
 				}
 				b.look()
@@ -169,8 +179,8 @@ func TestTelemetryOverLoopback(t *testing.T) {
 // Whatever frame comes by a packet socket to a device that reads telemetry.
 func FuzzTelemetryFrame(f *testing.F) {
 	local := netip.MustParseAddr("10.0.0.1")
-	kinds := []string{"csig-wide", "csig-compact", "poseidon", "int"}
-	var wires [4]*packetWire
+	kinds := packetForms()
+	wires := make([]*packetWire, len(kinds))
 	for i, kind := range kinds {
 		o, err := parseOptions("mode=packet&telemetry=" + kind)
 		if err != nil {
@@ -194,7 +204,7 @@ func FuzzTelemetryFrame(f *testing.F) {
 		wires[i] = w
 	}
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {
-		w := wires[kind%4]
+		w := wires[int(kind)%len(wires)]
 		got := 0
 		w.out = sink(t, &got)
 		n := len(b)

@@ -23,7 +23,7 @@ type Port struct {
 // that Describe fills.
 const (
 	rateTable   = "port_rate" // set_rate(code of telemetry.INTFormat)
-	noticeTable = "ein_port"  // set_port(threshold in Mbps, if it asks for three; high water in telemetry.HopQUnit; longest gap in ticks)
+	noticeTable = "ein_port"  // set_port(threshold in Mbps, if it asks for three; high water in telemetry.CellBytes; longest gap in ticks)
 	scaleTable  = "scale"     // rate_100g() and so on
 )
 
@@ -37,14 +37,14 @@ func (s *Stage) Describe(ports []Port, tick units.Time) error {
 			var a p4.Action
 			switch {
 			case name == rateTable:
-				code := s.cfg.INT.RateCode(p.Rate)
-				if code == telemetry.NoRate {
-					return fmt.Errorf("a record of 64 bits has no code for a port of %v: use links of a rate that Ethernet has", p.Rate)
+				code, ok := s.cfg.INT.RateCode(p.Rate)
+				if !ok {
+					return fmt.Errorf("a record of form %v has no code for a port of %v: use links of a rate that Ethernet has", s.cfg.INT.Form, p.Rate)
 				}
 				a = action("set_rate", int64(code))
 			case name == noticeTable && p.Notice != nil:
 				n := p.Notice
-				args := []int64{int64(n.HighWater / telemetry.HopQUnit), int64(n.MaxGap / tick)}
+				args := []int64{int64(n.HighWater / telemetry.CellBytes), int64(n.MaxGap / tick)}
 				if takes(t, "set_port") == 3 {
 					args = append([]int64{int64(n.Threshold / units.Mbps)}, args...)
 				}

@@ -180,12 +180,13 @@ func (s *Stage) build(d *fabric.Departure) []byte {
 
 // putINT writes the records that a packet has.
 func (s *Stage) putINT(b []byte, d *fabric.Departure) int {
-	end := telemetry.PutINT(b, roce.Port)
+	form := s.cfg.INT.Form
+	end := form.Put(b, roce.Port)
 	for _, h := range d.Path.Path() {
-		end = telemetry.PushHop(b, end, s.cfg.INT.Record(h))
+		end = form.Push(b, end, s.cfg.INT.Record(h))
 	}
 	if d.Path.Overflow {
-		telemetry.MarkFull(b)
+		form.MarkFull(b)
 	}
 	return end
 }
@@ -208,14 +209,15 @@ func (s *Stage) read(d *fabric.Departure, b []byte) {
 		return
 	}
 	if d.Telemetry == telemetry.PerHop {
-		v, _, err := telemetry.ParseINT(b[bth:])
+		form := s.cfg.INT.Form
+		v, _, err := form.Parse(b[bth:])
 		if err != nil || roce.UDP(b[udp:]).DstPort() != s.cfg.INT.Port {
 			s.faults.Unreadable++
 		} else {
 			bth += len(v)
-			d.Overflow = v.Overflow()
-			if k := v.Hops(); k > int(d.Path.N) {
-				d.Record = s.cfg.INT.Near(v.Hop(k-1), telemetry.Hop{TxBytes: d.TxBytes, Time: d.Now})
+			d.Overflow = form.Overflow(v)
+			if k := form.Hops(v); k > int(d.Path.N) {
+				d.Record = s.cfg.INT.Near(form.Hop(v, k-1), telemetry.Hop{TxBytes: d.TxBytes, Time: d.Now})
 				d.Recorded = true
 			}
 		}

@@ -139,7 +139,7 @@ func TestProgramsWriteTheSwitchesDelay(t *testing.T) {
 		t.Run(fmt.Sprint(c.program, " ", c.target, " ", c.form), func(t *testing.T) {
 			program := load(t, c.program, c.target)
 			cfg := config()
-			forms := stage.Config{Delay: telemetry.DefaultDelayFormat(c.form), INT: telemetry.DefaultINTFormat()}
+			forms := stage.Config{Delay: telemetry.DefaultDelayFormat(c.form), INT: telemetry.DefaultINTFormat(telemetry.INT64)}
 			var stages []*stage.Stage
 			got := run(t, 3, cfg, telemetry.MaxDelay, func(topo *fabric.Topology) map[string]fabric.Stage {
 				m := map[string]fabric.Stage{}
@@ -217,7 +217,7 @@ func TestProgramsWriteTheSwitchesRecordsAndNotices(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.program, " ", c.target, " ", c.switches), func(t *testing.T) {
 			program := load(t, c.program, c.target)
-			c.report.Delay, c.report.INT = telemetry.DefaultDelayFormat(telemetry.Wide), telemetry.DefaultINTFormat()
+			c.report.Delay, c.report.INT = telemetry.DefaultDelayFormat(telemetry.Wide), telemetry.DefaultINTFormat(telemetry.INT64)
 			forms := stage.Config{Delay: c.report.Delay, INT: c.report.INT}
 			told, native := config(), config()
 			told.Switch.Classes[0].EIN = c.notice
@@ -262,7 +262,7 @@ func compare(t *testing.T, got, want []arrival) {
 // programs and with.
 func BenchmarkHop(b *testing.B) {
 	native := func(clock telemetry.SwitchClock) *fabric.Report {
-		return &fabric.Report{Clock: clock, Delay: telemetry.DefaultDelayFormat(telemetry.Value), INT: telemetry.DefaultINTFormat()}
+		return &fabric.Report{Clock: clock, Delay: telemetry.DefaultDelayFormat(telemetry.Value), INT: telemetry.DefaultINTFormat(telemetry.INT64)}
 	}
 	for _, c := range []struct {
 		name    string

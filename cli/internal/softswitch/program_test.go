@@ -52,8 +52,8 @@ func packet(program string, payload int) []byte {
 		form = telemetry.Value
 	case "int.p4":
 		tag = false
-		shim = make([]byte, telemetry.PerHopBaseBytes)
-		telemetry.PutINT(shim, roce.Port)
+		shim = make([]byte, telemetry.INT64.Bytes(0))
+		telemetry.INT64.Put(shim, roce.Port)
 		udp.DstPort = telemetry.INTPort
 	default:
 		tag = false

@@ -93,7 +93,7 @@ func (g *generator) section(s *scenario.Section) error {
 	if s.Path != "" && about != "" {
 		g.b.WriteString(about + "\n\n")
 	}
-	return g.table(s, docs)
+	return g.table(s)
 }
 
 // ofNIC reports whether a section is of a NIC preset's parameters.
@@ -125,22 +125,22 @@ func textNIC(field, text string, keys []scenario.Key) string {
 
 func (g *generator) engine(e cc.Scheme) error {
 	s := scenario.EngineSchema(e)
-	docs, err := g.of(s.Type)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(&g.b, "### engine `%s`\n\n%s. Source: %s.\n\n", e.Name, capital(e.Summary), e.Source)
 	if len(s.Keys) == 0 {
 		g.b.WriteString("It takes no parameters.\n\n")
 		return nil
 	}
-	return g.table(&s, docs)
+	return g.table(&s)
 }
 
-func (g *generator) table(s *scenario.Section, docs comments) error {
+func (g *generator) table(s *scenario.Section) error {
 	g.b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, k := range s.Keys {
-		text := docs[k.In+"."+k.Field]
+		docs, err := g.of(k.In)
+		if err != nil {
+			return err
+		}
+		text := docs[k.In.Name()+"."+k.Field]
 		if ofNIC(s) {
 			text = textNIC(k.Field, text, s.Keys)
 		}

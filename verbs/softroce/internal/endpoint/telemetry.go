@@ -16,9 +16,6 @@ type Collect struct {
 
 func (c *Collect) any() bool { return c.Delay != nil || c.INT != nil }
 
-// maxINT is the most bytes that a shim and its records have.
-const maxINT = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
-
 // Brought is the telemetry of a received packet: its tags, and its INT records,
 // which share the driver's memory.
 type Brought struct {
@@ -43,7 +40,7 @@ type collected struct {
 	// As the peer's responder: what the next acknowledgement returns.
 	hasTag  bool
 	tag     telemetry.DelayTag
-	records [maxINT]byte
+	records [telemetry.MaxINTBytes]byte
 	n       int // of records
 
 	// As requester: the telemetry of the last acknowledgement or READ response.
@@ -83,7 +80,7 @@ func (e *Endpoint) noteTelemetry(now units.Time, q *QP, p *Packet, in *inbound) 
 		if t.HasForward {
 			c.report.HasMaxDelay, c.report.MaxHopDelay, c.report.ReverseMaxHopDelay = true, e.delay(&t.Forward), 0
 		}
-		if len(records) > 0 && !records.Reflected() {
+		if len(records) > 0 && !e.reflected(records) {
 			e.readPath(now, c, records)
 		}
 		c.told = c.told || c.report.any()
@@ -94,7 +91,7 @@ func (e *Endpoint) noteTelemetry(now units.Time, q *QP, p *Packet, in *inbound) 
 				c.report.ReverseMaxHopDelay = e.delay(&t.Forward)
 			}
 		}
-		if len(records) > 0 && records.Reflected() {
+		if len(records) > 0 && e.reflected(records) {
 			e.readPath(now, c, records)
 		}
 		c.told = c.told || c.report.any()
@@ -105,13 +102,17 @@ func (e *Endpoint) noteTelemetry(now units.Time, q *QP, p *Packet, in *inbound) 
 			}
 			c.hasTag = true
 		}
-		if len(records) > 0 && !records.Reflected() {
+		if len(records) > 0 && !e.reflected(records) {
 			c.n = copy(c.records[:], records)
 		}
 	}
 }
 
 func (e *Endpoint) delay(t *telemetry.DelayTag) units.Time { return e.cfg.Collect.Delay.Delay(t.Code) }
+
+func (e *Endpoint) reflected(records telemetry.INT) bool {
+	return e.cfg.Collect.INT.Form.Reflected(records)
+}
 
 func (e *Endpoint) readPath(now units.Time, c *collected, records telemetry.INT) {
 	if !c.reader.Read(e.cfg.Collect.INT, records, now, &c.report.Path) {

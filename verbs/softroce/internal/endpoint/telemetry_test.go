@@ -72,7 +72,7 @@ func TestMaxDelay(t *testing.T) {
 // Records come back with the request, without wraps; where there was nothing to
 // compare with there are none.
 func TestPath(t *testing.T) {
-	f := telemetry.DefaultINTFormat()
+	f := telemetry.DefaultINTFormat(telemetry.INT64)
 	l := newTelemetryPair(t, Collect{INT: &f})
 	sent := units.Bytes(0)
 	hop := func(i int) telemetry.Hop {
@@ -83,16 +83,16 @@ func TestPath(t *testing.T) {
 			if c.Collects {
 				t.Error("an acknowledgement that returns records asks for others")
 			}
-			out.INT = telemetry.INT(b[:c.INT.PutReflected(b, roce.Port)])
+			out.INT = telemetry.INT(b[:telemetry.INT64.PutReflected(b, c.INT, roce.Port)])
 			return out
 		}
 		if !c.Collects {
 			return out
 		}
-		end := telemetry.PutINT(b, roce.Port)
+		end := telemetry.INT64.Put(b, roce.Port)
 		sent += 1024
 		for i := range 2 {
-			end = telemetry.PushHop(b, end, f.Record(hop(i+1)))
+			end = telemetry.INT64.Push(b, end, f.Record(hop(i+1)))
 		}
 		out.INT = telemetry.INT(b[:end])
 		return out
@@ -141,7 +141,7 @@ func TestEIN(t *testing.T) {
 
 // Whatever packets bring of what a device collects, requests complete.
 func TestStrayTelemetry(t *testing.T) {
-	f, g := telemetry.DefaultDelayFormat(telemetry.Compact), telemetry.DefaultINTFormat()
+	f, g := telemetry.DefaultDelayFormat(telemetry.Compact), telemetry.DefaultINTFormat(telemetry.INT64)
 	for _, c := range []Collect{{}, {Delay: &f}, {INT: &g}} {
 		l := newTelemetryPair(t, c)
 		r := l.w.rng
@@ -152,13 +152,13 @@ func TestStrayTelemetry(t *testing.T) {
 				t.Forward.Code, t.Reflected.Code = r.Uint32(), r.Uint32()
 			}
 			if c.INT != nil && r.IntN(4) > 0 {
-				end := telemetry.PutINT(b, 1)
+				end := telemetry.INT64.Put(b, 1)
 				for range r.IntN(telemetry.MaxHops + 1) {
-					end = telemetry.PushHop(b, end, telemetry.HopRecord(r.Uint64()))
+					end = telemetry.INT64.Push(b, end, telemetry.HopRecord{Low: r.Uint64()})
 				}
 				out.INT = telemetry.INT(b[:end])
 				if r.IntN(2) == 0 {
-					out.INT.PutReflected(b, 1)
+					telemetry.INT64.PutReflected(b, out.INT, 1)
 				}
 			}
 			return out

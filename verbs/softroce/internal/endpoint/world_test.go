@@ -51,7 +51,7 @@ type flight struct {
 	p    Packet
 	data [MaxPacket]byte
 	n    int
-	ints [maxINT + telemetry.PerHopBytes]byte
+	ints [telemetry.MaxINTBytes + 8]byte
 	ref  int
 }
 
