@@ -195,7 +195,7 @@ test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx
 	@tail -n 1 $(HWREPORT) | grep -qx 'exit status 0'
 
 # Packages that start goroutines, in tests or outside, and all below verbs, whose
-# providers do; not those that emulate a guest, nor the one that waits for a browser.
+# providers do; not the ones that emulate a guest, nor the one that waits for a browser.
 RACE = ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$ -e /internal/report$$)
 
 race: need-go ## run the packages that have goroutines under the race detector (needs a C compiler)

@@ -67,7 +67,7 @@ func (f *pacingFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Lookup("cc").Usage += ": " + strings.Join(hostEngines(), ", ")
 }
 
-// hostEngines are those that can pace on a device.
+// hostEngines returns the engines that can pace on a device.
 func hostEngines() []string {
 	var names []string
 	for _, s := range cc.Schemes() {

@@ -57,8 +57,8 @@ func (f *stormFolder) check(c *cobra.Command, o *stormOptions) error {
 // maxKeptSeeds keeps the number of tasks within what arrays count.
 const maxKeptSeeds = 1_000_000_000
 
-// sum adds what tasks gave to d: those that the folder has, and, unless only the status is
-// asked for, the others, which run runs. It ends early when ctx does.
+// sum adds the results of tasks to d: the folder's, and, unless only the status is asked
+// for, those of the others, which run runs. It ends early when ctx does.
 func (f *stormFolder) sum(ctx context.Context, d *stormDocument, c storm.Config, seeds uint64, run func(c storm.Config, n uint64) (*stormDocument, error)) error {
 	folder, err := sweep.Open(f.name, f.endpoint)
 	if err != nil {

@@ -119,7 +119,7 @@ var variable = regexp.MustCompile(`\bSLUICE_[A-Z0-9_]*[A-Z0-9]\b`)
 // between are the variables that one part of Sluice sets for another, and no user does.
 var between = map[string]bool{"SLUICE_TURNS": true}
 
-// Variables that a page states are read somewhere, and those that a program reads are on a page.
+// A variable is on a page if and only if a program reads it.
 func TestVariables(t *testing.T) {
 	root := root(t)
 	read, known := map[string]string{}, map[string]bool{}

@@ -87,8 +87,8 @@ func root(t *testing.T) string {
 	return root
 }
 
-// follow writes the files of the session's page and runs its commands, of which there
-// are at least so many.
+// follow writes the files of the session's page and runs its commands, at least least of
+// them.
 func (s *session) follow(least int) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.page)

@@ -212,7 +212,7 @@ func waits(n *results.NICUse) string {
 	return fmt.Sprintf("%s %.1f %%", name, 100*most)
 }
 
-// number is with so many digits as a table has room for.
+// number formats a number with the digits that a table has room for.
 func number(x float64) string {
 	switch {
 	case math.IsNaN(x):

@@ -25,7 +25,7 @@ type Kernel struct {
 }
 
 // NewKernel returns the collector. Devices are looked up at each collection, so
-// those that come and go are followed; what can't be read is logged.
+// it follows devices that come and go; what can't be read is logged.
 func NewKernel(log *slog.Logger) *Kernel { return &Kernel{log, newComplaints(log)} }
 
 var infoDesc = prometheus.NewDesc("rdma_device_info", "An RDMA device of the kernel and its network interface; always 1.",

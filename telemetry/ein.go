@@ -27,5 +27,5 @@ func EINBits(bth []byte) byte {
 
 // ProbeOpcode is the BTH's opcode of a probe: a tagged packet to a network card's
 // UDP port 4791 that its host, not the card, answers. The last switch leaves its
-// tags on. It is the first of those that IBA leaves to manufacturers (9.2.1).
+// tags on. It is the first that IBA leaves to manufacturers (9.2.1).
 const ProbeOpcode = 0xc0

@@ -202,7 +202,7 @@ func (f DelayForm) MarshalText() ([]byte, error) {
 	return []byte(f.String()), nil
 }
 
-// UnmarshalText reads a form's name. The error of another name lists those that there are.
+// UnmarshalText reads a form's name. The error of another name lists the forms.
 func (f *DelayForm) UnmarshalText(b []byte) error {
 	i := slices.IndexFunc(delayLayouts[:], func(l delayLayout) bool { return l.name == string(b) })
 	if i < 0 {

@@ -25,7 +25,7 @@ type FrameTags struct {
 	Forward, Reflected       DelayTag
 	HasForward, HasReflected bool
 	// Offset is where the tags begin, or would: at the EtherType behind the MAC
-	// addresses and up to two VLAN tags. Bytes is the length of those that are there.
+	// addresses and up to two VLAN tags. Bytes is the length of the present ones.
 	Offset, Bytes int
 }
 

@@ -63,7 +63,7 @@ func gbps(mpps float64, size int) stats.Float {
 type sender struct {
 	e     *end
 	size  int
-	mod   int    // a completion of every so many
+	mod   int    // requests for each completion
 	each  uint64 // messages of a queue pair; no end with a duration
 	stop  units.Time
 	meter meter
@@ -293,7 +293,7 @@ func (r *receiver) post(k int, n uint64) error {
 	return err
 }
 
-// take counts receives and posts as many again, up to those that will come.
+// take counts receives and posts as many again, up to the number that will come.
 func (r *receiver) take(wcs []verbs.WC, now units.Time) error {
 	if len(wcs) == 0 {
 		return nil
@@ -331,8 +331,7 @@ func (r *receiver) over() bool {
 	return r.done >= r.each*uint64(len(r.posted))
 }
 
-// lost is how many messages have not come, of those that an unreliable service
-// may lose.
+// lost returns the number of missing messages that an unreliable service may have lost.
 func (r *receiver) lost() uint64 {
 	if all := r.each * uint64(len(r.posted)); r.e.cfg.Duration == 0 && r.done < all {
 		return all - r.done

@@ -55,7 +55,7 @@ type end struct {
 	armed  bool
 	looked units.Time // whether the other end is there
 
-	paced   []*paced.QP // those that something paces
+	paced   []*paced.QP // the paced ones
 	qpStats paced.QPStats
 	books   books
 }
@@ -362,8 +362,7 @@ func (e *end) begin(size int) {
 	e.openBooks(size, e.start)
 }
 
-// progress reports the progress of a run in which so many messages of so many queue
-// pairs are done.
+// progress reports a run's progress: done messages of qps queue pairs.
 func (e *end) progress(done, qps uint64, size int) {
 	if e.cfg.Progress == nil {
 		return

@@ -84,8 +84,7 @@ func (e *end) repairs() (r repaired) {
 	return r
 }
 
-// counts returns the queue pair, below those that wrap it, that counts; nil if none
-// does.
+// counts returns the queue pair that counts, below its wrappers; nil if none does.
 func counts(qp verbs.QP) verbs.RepairsQP {
 	for {
 		if c, ok := qp.(verbs.RepairsQP); ok {

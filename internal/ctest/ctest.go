@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// Flags that the semantics of generated C rest on, and those that find what a compiler
-// has doubts about.
+// Flags that the semantics of generated C rest on, and flags for a compiler's warnings.
 var flags = []string{
 	"-std=c11", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
 	"-Wall", "-Wextra", "-Werror",

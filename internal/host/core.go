@@ -54,7 +54,7 @@ type Core struct {
 	rng  des.Stream
 	gap  units.Time // mean time from one piece of other work to the next
 	next units.Time // when the next one comes, or Never
-	busy units.Time // when those that have come are done
+	busy units.Time // when all jobs so far are done
 }
 
 // NewCore returns a core whose other work follows from rng. The configuration has

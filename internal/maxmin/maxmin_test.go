@@ -68,8 +68,8 @@ func TestRatesErrors(t *testing.T) {
 }
 
 // On small graphs, try every allocation on a grid that holds the fair one: three
-// flows share links in parts of 1, 2 or 3, so it consists of sixths. Of those that
-// fit, the fair one has the largest least rate, then the largest second, and so on.
+// flows share links in parts of 1, 2 or 3, so it consists of sixths. Of the feasible
+// ones, the fair one has the largest least rate, then the largest second, and so on.
 func TestRatesAgainstAllAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const parts = 6

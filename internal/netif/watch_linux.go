@@ -65,7 +65,7 @@ func NewWatch(index int) (w *Watch, err error) {
 	return w, err
 }
 
-// Facts are those that Next returned last, and before the first those at the start.
+// Facts returns Next's last facts, and before the first the facts at the start.
 func (w *Watch) Facts() Facts { return w.facts }
 
 // Next waits until something changes, and returns the interface's new facts. States

@@ -321,8 +321,8 @@ func (v *VCD) text(s string) {
 	}
 }
 
-// changeSort puts changes in order. It holds so many in memory; sorted runs of more are
-// in a temporary file until the end.
+// changeSort puts changes in order. It holds a bounded number in memory; sorted runs of
+// more are in a temporary file until the end.
 type changeSort struct {
 	held []change
 	file *os.File

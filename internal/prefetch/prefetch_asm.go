@@ -9,13 +9,13 @@ import "unsafe"
 //go:noescape
 func Line(p unsafe.Pointer)
 
-// Beyond brings near the cache line so many bytes behind p. That may lie outside what
-// p points into, where Go has no pointer to be.
+// Beyond prefetches the cache line at an offset in bytes behind p. It may lie outside the
+// object that p points into, where Go allows no pointer.
 //
 //go:noescape
 func Beyond(p unsafe.Pointer, offset uintptr)
 
-// Lines brings near the cache lines of so many bytes from p on.
+// Lines prefetches the cache lines of a number of bytes from p on.
 //
 //go:noescape
 func Lines(p unsafe.Pointer, size uintptr)

@@ -237,7 +237,7 @@ func (b *chromium) press(keys ...string) {
 	}
 }
 
-// screenshot returns the page as PNG, down to so many pixels; 0 is all of it.
+// screenshot returns the page as PNG, height pixels of it; 0 is all of it.
 func (b *chromium) screenshot(width, height int) []byte {
 	b.t.Helper()
 	if height == 0 {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// leafSpine is a network of so many leaves, spines, and hosts a leaf.
+// leafSpine returns a network with these numbers of leaves, spines, and hosts a leaf.
 func leafSpine(leaves, spines, hosts int) *Network {
 	n := &Network{}
 	join := func(a, b int) {

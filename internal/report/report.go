@@ -190,7 +190,7 @@ func (run *Run) check() error {
 	return nil
 }
 
-// check is for a table of so many columns.
+// check checks a system for a table with a number of columns.
 func (s *System) check(columns int) error {
 	if len(s.Values) != columns {
 		return fmt.Errorf(": %d values for %d columns", len(s.Values), columns)

@@ -74,7 +74,7 @@ func viewsOf(r *Report) []runView {
 }
 
 // plots are the quantities that the systems of a run have, in the order in which
-// they first do, those that are shown folded behind the others. Series are those
+// they first do; folded ones come last. Series are those
 // of the first system.
 func (run *Run) plots() []Plot {
 	var all []Plot
@@ -162,7 +162,7 @@ func valueAt(l CDFLine, p float64) float64 {
 	return math.NaN()
 }
 
-// bins are those that any system of a run has, by size.
+// bins returns the bins of any system of a run, by size.
 func (run *Run) bins() []SlowdownBin {
 	var all []SlowdownBin
 	for _, s := range run.Systems {

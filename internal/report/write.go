@@ -88,7 +88,7 @@ func partsOf(r *Report) (map[string]any, error) {
 	}, nil
 }
 
-// What the page's JSON holds. Its names are those that docs/report.md gives.
+// What the page's JSON holds. docs/report.md gives its names.
 type (
 	pageData struct {
 		Title   string      `json:"title"`
@@ -158,8 +158,8 @@ type (
 	}
 )
 
-// numbers is v as a JSON array with so many significant digits, and null for what
-// is not finite.
+// numbers returns v as a JSON array, to digits significant digits, with null for what is
+// not finite.
 func numbers(v []float64, digits int) json.RawMessage {
 	out := make([]byte, 0, 2+8*len(v))
 	out = append(out, '[')
@@ -212,7 +212,7 @@ func dataOf(r *Report) pageData {
 	return d
 }
 
-// systemOf is a system with so many points a series.
+// systemOf returns a system with up to points points a series.
 func systemOf(s *System, points int) systemData {
 	d := systemData{Name: s.Name, Values: numbers(s.Values, exact), Plots: map[string]plotData{},
 		CDFs: map[string][]cdfData{}, Slowdown: []binData{}}

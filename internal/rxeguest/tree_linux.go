@@ -108,7 +108,7 @@ func (t tree) one(pattern string) (string, error) {
 }
 
 // libraries returns, by name, the paths in the tree of the shared libraries that
-// the programs load, of those that these load, and of the interpreter. A library is
+// the programs load, directly or not, and of the interpreter. A library is
 // in a folder of libDirs under the name by which it is loaded.
 func (t tree) libraries(programs []string) (map[string]string, error) {
 	libs := make(map[string]string)

@@ -132,7 +132,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 }
 
 // With a disk that stands still, records are dropped, counted and never waited for;
-// those that were kept are whole.
+// kept ones are whole.
 func TestADiskThatStandsStill(t *testing.T) {
 	disk := &stuck{release: make(chan struct{})}
 	rec := NewRecorder(disk)

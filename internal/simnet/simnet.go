@@ -44,7 +44,7 @@ func New(sys *scenario.System, graph *fabric.Topology, cfg fabric.Config, seed u
 	return n, nil
 }
 
-// Divide makes so many workers run the network in windows. Call it before adding NICs.
+// Divide has the workers run the network in windows. Call it before adding NICs.
 // The error says what prevents it; the network is then unchanged.
 func (n *Network) Divide(workers int) error {
 	return n.Net.Divide(workers)
@@ -53,8 +53,8 @@ func (n *Network) Divide(workers int) error {
 // Run simulates up to and including a time, or until the engine is stopped.
 func (n *Network) Run(until units.Time) { windows.Run(n.Engine, n.Net, until) }
 
-// DataFrame returns the size of the frame that carries so many bytes of a Write, with
-// what its sender adds for telemetry.
+// DataFrame returns the size of the frame that carries payload bytes of a Write, with its
+// sender's telemetry.
 func (n *Network) DataFrame(payload units.Bytes) units.Bytes {
 	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Net.TelemetryBytes(n.Sys.Scheme.Telemetry, 0)
 }

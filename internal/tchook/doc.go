@@ -1,5 +1,5 @@
 // Package tchook attaches a pair of eBPF programs to a network interface's TC hooks,
-// one for packets that leave and one for those that arrive: by TCX where the kernel
+// one for leaving packets and one for arriving ones: by TCX where the kernel
 // has it (6.6), else as filters of a clsact qdisc.
 //
 // TCX programs are detached when the process ends, however it ends. A filter stays

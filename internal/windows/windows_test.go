@@ -76,8 +76,7 @@ func (c *clock) Handle(ev des.Event) {
 	}
 }
 
-// run returns all that there is to see of a study, on so many workers; 0 is the
-// undivided network.
+// run returns all output of a study on a number of workers; 0 is the undivided network.
 func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 	e := des.New()
 	topo, cfg := s.topo(), s.cfg

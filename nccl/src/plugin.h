@@ -123,7 +123,7 @@ struct clear_to_send {
 /* By Send, to the receiver, on each queue pair that has pieces of a message, after them. */
 struct message_end {
 	uint32_t token, sequence;
-	uint16_t buffer, ends; /* of so many queue pairs */
+	uint16_t buffer, ends; /* of the queue pairs */
 	uint32_t unused;
 	uint64_t size;
 };

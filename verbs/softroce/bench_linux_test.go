@@ -195,7 +195,7 @@ func newStream(x, y *end, c *contest) *stream {
 	return s
 }
 
-// run carries out so many requests.
+// run carries out a number of requests.
 func (s *stream) run(requests int) {
 	for posted, done := 0, 0; done < requests; {
 		for posted < requests && posted-done < s.depth {
@@ -284,8 +284,7 @@ func (p *plain) receive() {
 	}
 }
 
-// run sends so many packets and returns how long it took until all had come, 0 if
-// they have not.
+// run sends packets and returns the time until all had come, 0 if they have not.
 func (p *plain) run(packets int) time.Duration {
 	total := int64(packets * p.size)
 	start, from := time.Now(), p.received.Load()

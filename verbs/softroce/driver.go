@@ -86,7 +86,7 @@ func (d *device) due() bool {
 	return d.shaper.next(d.core.Pending()) <= now
 }
 
-// empty sends up to so many batches, and reports whether nothing is left. The
+// empty sends up to rounds batches, and reports whether nothing is left. The
 // caller holds the lock; it is released in between and on return.
 func (d *device) empty(rounds int) bool {
 	d.sending = true

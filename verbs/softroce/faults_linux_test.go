@@ -36,7 +36,7 @@ type poorWire struct {
 type held struct {
 	m    message
 	data []byte
-	wait int // for so many packets
+	wait int // the number of packets that it waits for
 }
 
 func (w *poorWire) segments() int { return 1 }

@@ -83,7 +83,7 @@ func (p *port) follow(f *netif.Facts, addrs []netip.Addr, used func(int) bool, m
 	return next
 }
 
-// events are those that a port raises on its way from p to next.
+// events returns a port's events on its way from p to next.
 func (p *port) events(next *port) (all []ib.EventType) {
 	if p.active && !next.active {
 		all = append(all, ib.EventPortErr)

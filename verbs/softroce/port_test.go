@@ -66,7 +66,7 @@ func TestPortFollows(t *testing.T) {
 	}
 }
 
-// Whatever the interface does: the table has its addresses, once each; those that stay
+// Whatever the interface does: the table has its addresses, once each; remaining ones
 // keep their places, and nobody gets the place of an address that is in use; events tell
 // of every change and of nothing else.
 func TestPortProperty(t *testing.T) {

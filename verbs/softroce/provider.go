@@ -163,8 +163,8 @@ func newLink(f *netif.Facts) (link, error) {
 	return l, nil
 }
 
-// addresses returns those of an interface's addresses that a device can use, each
-// once, and those that it can't. IPv4 comes first, as the addresses that most will
+// addresses returns the addresses of an interface that a device can use, each
+// once, and the others. IPv4 comes first, as the addresses that most will
 // write, and link-local ones last.
 func addresses(f *netif.Facts) (usable []netip.Addr, held []address) {
 	for _, a := range f.Addrs {

@@ -336,7 +336,7 @@ func TestStaleKey(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // those that come after do not get it
+	for range 100 { // later ones do not get it
 		again, err := v.server.pd.RegMR(buf, all)
 		if err != nil {
 			t.Fatal(err)
@@ -358,8 +358,8 @@ func TestStaleKey(t *testing.T) {
 	}
 }
 
-// A4: a client who opens ever more queue pairs meets a limit, and those that are
-// there go on.
+// A4: a client who opens ever more queue pairs meets a limit, and existing
+// ones go on.
 func TestQueuePairsAreLimited(t *testing.T) {
 	a, b := openPair(t, here+"?maxqp=4", there, 1024)
 	var more []verbs.QP

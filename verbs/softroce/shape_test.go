@@ -241,7 +241,7 @@ func TestShapeMakesUp(t *testing.T) {
 	step(now+61*wire, 1)
 	step(now+62*wire, 1)
 
-	// 64 packets at 1 Mbps last 177 ms; of those that are late, maxLate is made up for.
+	// 64 packets at 1 Mbps last 177 ms; of late ones, maxLate is made up for.
 	s = newShaper(Shape{Rate: units.Mbps}, false, false)
 	post(64)
 	step(now, 0)

@@ -63,7 +63,7 @@ type WorldConfig struct {
 	// Expired is called as a device's alarm rings, before it does what is due; nil for nobody.
 	Expired func(now units.Time, host int)
 	// Delivered is called for each packet with a right ICRC before its device gets it, with the
-	// stamp of its arrival and whether it is the first of those that it gets together, and
+	// stamp of its arrival and whether it is the first of a batch, and
 	// Forge where Wire has a packet forged, with the packet and what fault.Fate.As says:
 	// what it answers is whether the packet itself is lost. It may Inject others. Both may be
 	// nil, and must not keep p.
@@ -229,7 +229,7 @@ type memoryWire struct {
 	host  int
 	until units.Time // the link is busy
 	paths pathCache
-	// gathered are packets that wait for the device, and packets those that it gets.
+	// gathered are packets that wait for the device, and packets the ones that it gets.
 	gathered []*flight
 	packets  []endpoint.Packet
 	gone     bool

@@ -139,7 +139,7 @@ func (w *xdpWire) readdress(table []gidEntry) {
 	if w.hook.Steer(addrs) == nil {
 		return
 	}
-	for i, e := range w.gids { // nothing would come for those that are new
+	for i, e := range w.gids { // nothing would come for new ones
 		if e.present && !slices.Contains(was, e) {
 			w.gids[i].present, table[i].present = false, false
 		}

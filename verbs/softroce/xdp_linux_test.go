@@ -149,7 +149,7 @@ func TestXDPQueues(t *testing.T) {
 	})
 }
 
-// addWire adds a pair of interfaces, sluice2 and sluice3, with so many queues.
+// addWire adds a pair of interfaces, sluice2 and sluice3, with a number of queues.
 func addWire(t *testing.T, queues int) {
 	t.Helper()
 	q := fmt.Sprintf("numrxqueues %d numtxqueues %d", queues, queues)

@@ -10,7 +10,7 @@ import (
 )
 
 // datagrams is a process's UD queue pair, by which it sends datagrams to the others now
-// and then. They may be lost; those that come must be as they were sent.
+// and then. They may be lost; the others must arrive as they were sent.
 type datagrams struct {
 	qp    verbs.QP
 	mr    verbs.MR

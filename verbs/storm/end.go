@@ -459,7 +459,7 @@ func (w *peer) part(e *end) {
 	w.over(e)
 }
 
-// regain takes the shared queue's receives back that the queue pair holds: those that
+// regain takes the shared queue's receives back that the queue pair holds: ones that
 // have completed, and one of a message that is not whole, which is flushed in the error
 // state (IBA 10.2.9.4).
 func (w *peer) regain(e *end) {

@@ -66,13 +66,13 @@ type weather struct {
 	oneCQ      bool
 	batch      int // of polls
 	rdAtomic   uint8
-	abuse      int  // one step in so many calls the API in some arbitrary way; 0 for none
-	dereg      int  // one step in so many takes registered memory away; 0 for none
-	forbidden  int  // one step in so many asks for what must be refused; 0 for none
-	unreliable int  // one step in so many sends over an unreliable connection; 0 for none
-	datagrams  int  // one step in so many sends a datagram; 0 for none
-	drains     int  // one step in so many drains a send queue; 0 for none
-	extras     int  // one step in so many binds a window, or invalidates a key; 0 for none
+	abuse      int  // steps for one that calls the API in some arbitrary way; 0 for none
+	dereg      int  // steps for one that takes registered memory away; 0 for none
+	forbidden  int  // steps for one that asks for what must be refused; 0 for none
+	unreliable int  // steps for one that sends over an unreliable connection; 0 for none
+	datagrams  int  // steps for one that sends a datagram; 0 for none
+	drains     int  // steps for one that drains a send queue; 0 for none
+	extras     int  // steps for one that binds a window, or invalidates a key; 0 for none
 	fills      int  // one step in so many fills a completion queue; 0 for none
 	foreign    bool // memory is another program's
 }

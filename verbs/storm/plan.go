@@ -256,8 +256,8 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32) error {
 }
 
 // left says what is wrong with the responder's memory when the connection is over, if
-// anything is: it must be that of the first so many requests, at least those that have
-// completed and at most those that were posted, and of a part of the next. Where the
+// anything is: it must be that of the first requests, at least the completed and at most
+// the posted ones, and of a part of the next. Where the
 // transport places what comes beyond a gap, it may be that of any that were posted.
 func (p *plan) left(mem []byte, completed, posted int, unordered bool) error {
 	// The first request whose write is not whole bounds what was carried out.

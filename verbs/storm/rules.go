@@ -75,7 +75,7 @@ func (o *observer) sent(now units.Time, from, to int, p []byte) {
 	o.leaves(now, from, to, p)
 }
 
-// delivered looks at a packet before its device gets it, first of those that it gets together or
+// delivered looks at a packet before its device gets it, first of a batch or
 // not.
 func (o *observer) delivered(stamp uint64, first bool, from, to int, trafficClass uint8, p []byte) {
 	now := o.run.engine.Now()

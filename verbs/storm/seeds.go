@@ -15,7 +15,7 @@ type Tally struct {
 	UnderWay []uint64 // seeds of which the runs were under way as ctx ended, in order
 }
 
-// Seeds runs n seeds from c.Seed on, so many at a time, until one fails or ctx is done.
+// Seeds runs n seeds from c.Seed on, up to workers at a time, until one fails or ctx is done.
 // It returns the failed run, nil if none failed, of the lowest seed that did. progress,
 // if not nil, is called after each run, with the lock that the runs share.
 func Seeds(ctx context.Context, c Config, n uint64, workers int, progress func(Tally)) (Tally, *Result, error) {

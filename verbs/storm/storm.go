@@ -249,7 +249,7 @@ func (r *run) shim(p *Process) (verbs.Device, error) {
 func (r *run) over() bool { return r.result.Failure != "" || r.left.Load() }
 
 // Shrink leaves faults out of a failed run for as long as it still fails, and returns
-// what is left and its result. It runs at most so many times. When ctx ends, what it returns
+// what is left and its result. It makes at most tries runs. When ctx ends, what it returns
 // is the least so far, with the cause as its error.
 func Shrink(ctx context.Context, c Config, failed *Result, tries int) (*Result, error) {
 	least := failed

@@ -115,7 +115,7 @@ type answer struct {
 	atomic                     bool
 }
 
-// receives are those that wait, of one queue pair or of several.
+// receives are waiting receives, of one queue pair or of several.
 type receives struct {
 	wrs    []verbs.RecvWR
 	shared verbs.SRQ

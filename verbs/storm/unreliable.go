@@ -10,7 +10,7 @@ import (
 )
 
 // unreliable is a process's end of an unreliable connection to another. Messages may be lost;
-// those that come must be as they were sent. Packet numbers need not be agreed on: what does not
+// the others must arrive as they were sent. Packet numbers need not be agreed on: what does not
 // fit is a gap.
 type unreliable struct {
 	qp     verbs.QP

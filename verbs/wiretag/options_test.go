@@ -98,8 +98,8 @@ func FuzzParseName(f *testing.F) {
 	})
 }
 
-// The values are those that Linux's rdma_flow_label_to_udp_sport and
-// rdma_calc_flow_label yield by their definition, worked out by hand.
+// The values follow from the definitions of Linux's rdma_flow_label_to_udp_sport and
+// rdma_calc_flow_label, worked out by hand.
 func TestSourcePort(t *testing.T) {
 	for _, c := range []struct {
 		label, local, peer uint32

@@ -20,8 +20,8 @@ type pathKey struct {
 	class    uint8 // traffic class: DSCP and ECN
 }
 
-// window is how many probes of a path may be under way: those that are sent sooner
-// than the answer of the one so many before come, take its place.
+// window is the largest number of a path's probes under way: a further one replaces the
+// oldest.
 const window = 64
 
 // path is where connections that share one send probes. The device's lock guards it.

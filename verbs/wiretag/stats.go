@@ -5,8 +5,8 @@ type Stats struct {
 	// Reported and Unreported are successful completions of send requests whose path
 	// telemetry is known, or is not.
 	Reported, Unreported uint64
-	// Events are the records read from the program, Strange those that match no
-	// request, and Lost those for which the ring had no room.
+	// Events are the records read from the program, Strange the records that match
+	// no request, and Lost the records for which the ring had no room.
 	Events, Strange, Lost uint64
 	// Taken, Put and Reflected are tags: frames from which one or two were taken off, and
 	// fresh and reflected ones that were put on. Failed are frames that

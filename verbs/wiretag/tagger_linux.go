@@ -30,7 +30,7 @@ const (
 	flagReports             // returned telemetry is reported
 )
 
-// An id of a connection has an index of so many bits: overlay.Layer.
+// An id of a connection has an index with this number of bits: overlay.Layer.
 const (
 	indexBits = 16
 	maxFlows  = 1 << indexBits

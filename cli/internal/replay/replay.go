@@ -1,7 +1,6 @@
 // Package replay feeds the signals of a recording to rate engines, offline, and
 // says what they would have allowed beside what was allowed. It is open loop: the
-// signals are those that the recorded sender caused. docs/replay.md says what
-// follows from that.
+// recorded sender caused the signals. docs/replay.md says what follows from that.
 package replay
 
 import (
@@ -116,7 +115,7 @@ type replay struct {
 	first, end units.Time
 }
 
-// mostStates is how many engines a replay keeps, those that were recorded among them.
+// mostStates is the number of engines that a replay keeps, recorded ones among them.
 const mostStates = 1 << 17
 
 type flowKey struct {

@@ -27,8 +27,7 @@ func evaluate(p *plan, f sweep.Folder) (*Report, error) {
 	return r, nil
 }
 
-// listed counts the rows of the papers' list, of which those that stand beside another
-// are none.
+// listed counts the rows of the papers' list, without rows that stand beside another.
 func listed() int {
 	n := 0
 	for _, p := range Papers() {

@@ -215,8 +215,7 @@ func TestAnInterruptKeepsWhatIsDone(t *testing.T) {
 	}
 }
 
-// The rows that are done are in the report of a call that was broken off, and those that
-// are not are named.
+// The report of an interrupted call has the finished rows, and names the others.
 func TestAnInterruptReportsWhatIsDone(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Do(t.Context(), []*Row{tiny()}, Options{Dir: dir, Jobs: 1}); err != nil {

@@ -70,7 +70,7 @@ func newPlan(rows []*Row, quick bool) (*plan, error) {
 	return p, nil
 }
 
-// add adds the jobs of a run of a row; byKey has those that there are.
+// add adds the jobs of a run of a row; byKey has the existing ones.
 func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
 	sets := row.sets(run, p.quick)
 	s, err := scenario.Load(run.Scenario, sets...)

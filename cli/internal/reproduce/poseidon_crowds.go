@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 )
 
-// crowd is so many flows on one link: hosts with so many connections each, and more
+// crowd is n flows on one link: hosts with a number of connections each, and more hosts
 // with one.
 type crowd struct{ n, hosts, connections, more int }
 

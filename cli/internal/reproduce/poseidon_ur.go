@@ -39,7 +39,7 @@ const (
 	racks = "The racks are those in use alone, of 24 hosts as in section 5.5: 3:1 of eight uplinks, of which 960 Gbps are the paper's 60 percent"
 )
 
-// firstWindows are those that poseidon-ur tries, in packets; 0 is a bandwidth-delay
+// firstWindows are poseidon-ur's first windows, in packets; 0 is a bandwidth-delay
 // product, into which a whole op fits.
 var firstWindows = []int{1, 2, 4, 10, 0}
 

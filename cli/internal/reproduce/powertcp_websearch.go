@@ -80,7 +80,7 @@ func (w *web) bufferOf(x *system, share float64) float64 {
 	return percentileOf(all, share) / 1e3
 }
 
-// powertcpShort is the completion times of short flows at a load of so many percent.
+// powertcpShort is the row of short flows' completion times at a load in percent.
 func powertcpShort(id string, load int, w web) *Row {
 	r := &Row{
 		ID: id, Runs: []Run{{}}, Seeds: 5,

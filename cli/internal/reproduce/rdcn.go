@@ -22,7 +22,7 @@ var rdcnSystems = []struct{ key, name string }{
 }
 
 // rdcnWaits returns the 99th percentile of how long packets wait in a VOQ, in us, of all
-// and of those that leave by day: what stood in it in the mean of each step over the rate at which
+// and of packets that leave by day: what stood in it in the mean of each step over the rate at which
 // it drained, weighted by what left in that step. And the share of days for which the
 // circuit was busy.
 func rdcnWaits(x *system) (all, byDay, use float64) {

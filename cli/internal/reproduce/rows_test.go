@@ -59,7 +59,7 @@ func TestRowsAreWhole(t *testing.T) {
 	}
 }
 
-// No reproduction sets a parameter of an engine, save those that the row says its
+// No reproduction sets a parameter of an engine, except the ones that the row's
 // experiment varies: everything else is scenario/systems.yaml's.
 func TestParametersAreFrozen(t *testing.T) {
 	for _, r := range Rows() {

@@ -146,7 +146,7 @@ type watch struct {
 	show  func(float64, string)
 	jobs  map[*sweep.Cell]*job
 	work  float64          // seconds in all
-	share map[*job]float64 // of those that ended or are under way
+	share map[*job]float64 // of jobs that ended or are under way
 	ended int
 	last  *job // that was seen to run
 }

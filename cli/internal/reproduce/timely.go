@@ -346,8 +346,8 @@ func timelyFig12() *Row {
 	return r
 }
 
-// segmentSets are the overrides for segments of so many KB: the cap on outstanding
-// data is three segments.
+// segmentSets returns the overrides for segments of kb KB: the cap on outstanding data is
+// three segments.
 func segmentSets(kb int) []string {
 	return []string{fmt.Sprintf("params.segment=%dKiB", kb), fmt.Sprintf("params.outstanding=%dKiB", 3*kb)}
 }
@@ -541,7 +541,7 @@ func timelyFig17() *Row {
 
 func timelyFig18() *Row {
 	const stop = 300e3 // us
-	// The change is when half of those that leave are gone.
+	// The change is when half of the leaving flows are gone.
 	change := func(x *system) float64 {
 		left := x.Series(results.SeriesFlows, "leaving").between(stop, math.Inf(1))
 		return left.scale(1, -1).first(-45, 0)

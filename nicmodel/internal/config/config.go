@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// PacketsBeforeWire returns how many packets of so many bytes of payload have room before the wire.
+// PacketsBeforeWire returns the number of packets with payload bytes of payload that have room before the wire.
 func (c *Config) PacketsBeforeWire(payload int) int { return c.TxBuffer / (SlotBytes + payload) }
 
 // Config describes a NIC. Presets returns ready ones; the fields' zero values
@@ -54,7 +54,7 @@ type Config struct {
 	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch" range:"[1,2^16]" zero:"all"`
-	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
+	// WQEPrefetch is the number of elements of a send queue that the NIC reads ahead of the ones
 	// it has made a packet of, 0 for all whose doorbells have arrived; it reads on once it holds
 	// half as many. Those that come with their doorbell do not count. If not all that the NIC keeps fits on the
 	// chip (State), it is no more than an even share of what the contexts leave there, and no less than 1.

@@ -19,7 +19,7 @@ const (
 // divide by class: strict classes first, the higher numbers before the lower ones; then those
 // of ETS with a share, and then those of ETS whose share is 0, one like the other.
 type Egress struct {
-	// PrioTC is the traffic class of each priority, from priority 0 on; those that are left out
+	// PrioTC is the traffic class of each priority, from priority 0 on; omitted ones
 	// are of class 0.
 	PrioTC []int `yaml:"prio_tc" eg:"[0, 0, 0, 1]" most:"8" of:"priorities"`
 	// TSA is how each traffic class is served, from class 0 on. Without any there are no

@@ -165,8 +165,8 @@ type Receives struct {
 // title, and of each completion a mini element of 8 bytes: which request, how many
 // bytes. An array of 8 of these takes the place of an element.
 //
-// A session ends with a completion that is not like the others, with so many of them
-// as may be, or when the timeout has passed since its first. Like each other are successes of one
+// A session ends with a completion that is not like the others, at the largest
+// number, or when the timeout has passed since its first. Like each other are successes of one
 // queue pair, all of its requests or all of receives by the same operation (of
 // datagrams, from the same queue pair), without
 // immediate data, an invalidated key or a solicited event. A mini element has no room

@@ -69,8 +69,8 @@ const portBuffer = 262016
 // messages a second.
 const mlx5Depth = 38 * units.Nanosecond
 
-// messageClock is the core clock with which the slowest of base's stages, the elements', does
-// so many million messages a second, a product's brief's: an estimate for devices whose firmware's
+// messageClock is the core clock at which the slowest of base's stages, the elements', does
+// a number of million messages a second, a product's brief's: an estimate for devices whose firmware's
 // report of it (mlxuptime) was not found. The rate of their timestamps says nothing of it.
 func messageClock(million stage.Clock) stage.Clock { return million * 1_000_000 * elementCycles }
 

@@ -27,7 +27,7 @@ func (c *Config) Validate() error {
 		c.Compression.rules(), c.SendTime.rules(), c.Egress.rules(), c.Transport.rules(), c.Offload.rules(), c.State.rules())
 }
 
-// Rules across parameters, of those that are in their ranges.
+// Rules across parameters that are in their ranges.
 
 func (c *Units) rules() error {
 	if c.Units > 0 && (c.Request < 1 || c.Answer < 1) {

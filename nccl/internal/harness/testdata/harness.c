@@ -917,7 +917,7 @@ static void death(struct side *s)
 	OK(deregister(NULL, m));
 }
 
-/* rate measures: messages of a size, so many outstanding as NCCL has steps. */
+/* rate measures messages of a size, with as many outstanding as NCCL has steps. */
 static void rate(struct side *s)
 {
 	enum { STEPS = 8 };

@@ -32,7 +32,7 @@ func TestCQ(t *testing.T) {
 			qps[qpn] = &QP{init: QPInit{SendCQ: c, RecvCQ: c}, incarnation: new(incarnation)}
 		}
 		var want []verbs.WC
-		// The places of those that have gone are free after the next Poll.
+		// Departed ones' places are free after the next Poll.
 		used, room := 0, 8
 		freed := map[*incarnation]uint32{}
 		id := uint64(0)

@@ -223,7 +223,7 @@ func TestDeviceFails(t *testing.T) {
 	}
 }
 
-// The device's counters are the sums of its connections', also of those that have gone or
+// The device's counters are the sums of its connections', also of connections that have gone or
 // begun anew.
 func TestTransportCounters(t *testing.T) {
 	w := newWorld(t, 1, 2)

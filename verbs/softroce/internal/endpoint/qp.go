@@ -127,8 +127,8 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	return q, nil
 }
 
-// newQPN draws a number above those that mean something (IBA 3.5.1: 0 and 1 are
-// the management queue pairs, 0xffffff is multicast).
+// newQPN draws a number above the reserved ones (IBA 3.5.1: 0 and 1 are the
+// management queue pairs, 0xffffff is multicast).
 func (e *Endpoint) newQPN() (uint32, error) {
 	for {
 		r, err := e.random()

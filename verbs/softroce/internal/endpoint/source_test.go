@@ -20,8 +20,8 @@ func (r *receives) FetchRecv(wrs []verbs.RecvWR) int {
 	return n
 }
 
-// Messages take their receives from the source, in its order, when none is posted; those
-// that take none leave the source alone. One whose list is too long holds no bytes.
+// Messages take their receives from the source, in its order, when none is posted;
+// messages that take none leave the source alone. One whose list is too long holds no bytes.
 func TestRecvSource(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		w := newWorld(t, 1, 2)

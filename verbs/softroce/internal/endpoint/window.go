@@ -157,7 +157,7 @@ func (e *Endpoint) bind(q *QP, r *wqe) bool {
 }
 
 // invalidate takes a key away for a queue pair, or for its peer, and reports whether it may:
-// its own windows of type 2, and regions, for a peer those that allow it.
+// its own windows of type 2, and regions, for a peer only if they allow it.
 func (e *Endpoint) invalidate(q *QP, key uint32, peer bool) bool {
 	if m := e.regions.get(key); m != nil {
 		if m.pd != q.pd || peer && m.access&ib.AccessRemoteInvalidate == 0 {

@@ -81,7 +81,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// frame is a frame with so many bytes behind UDP's header.
+// frame returns a frame with payload bytes behind UDP's header.
 func frame(payload int, src, dst netip.Addr) []byte {
 	b := make([]byte, 100+payload)
 	e := roce.EthernetFields{Dst: roce.MAC{2, 0, 0, 0, 0, 1}, Src: roce.MAC{2, 0, 0, 0, 0, 2}, EtherType: roce.EtherTypeIPv4}
@@ -204,7 +204,7 @@ func TestSteering(t *testing.T) {
 }
 
 // More frames than there are chunks come and go, in order, and none is lost that there is
-// room for; those that find none are counted.
+// room for; the others are counted.
 func TestRings(t *testing.T) {
 	p := newPair(t, 1500, 1)
 	from, to := p.ends[0][0], p.ends[1][0]
