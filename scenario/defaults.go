@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -23,7 +22,7 @@ func Default() *Scenario {
 			Buffer:        16 * units.MiB,
 			Queue:         fabric.Queue{Alpha: 1},
 			INT:           true,
-			Telemetry:     Telemetry{Form: formExact, PerHop: telemetry.INTForm(0).String(), Clock: "v1model"},
+			Telemetry:     Telemetry{Form: formExact, PerHop: firstPerHop, Clock: "v1model"},
 			PFC:           PFC{Enabled: true, WatchdogAction: watchdogDrop},
 			EIN:           EIN{Window: 50},
 		},
