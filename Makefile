@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all test-long bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all test-long bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers api-check p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -241,7 +241,7 @@ MUTANTS ?= plant
 mutants: need-go ## plant faults one by one, and see which the unit tests find; most of an hour (docs/mutants.md)
 	@$(GO) run ./tools/mutants $(MUTANTS)
 
-check: fmt-check vet portable layers tidy-check lint generate-check ## everything CI checks besides the tests
+check: fmt-check vet portable layers api-check tidy-check lint generate-check ## everything CI checks besides the tests
 
 fmt-check: need-go ## all Go files are as gofmt writes them
 	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -269,6 +269,14 @@ p4c: need-go ## run the programs in p4/ through the compilers in P4C=DIR, and pr
 
 layers: need-go ## each package imports what tools/layers/layers.yaml says, and pure ones are pure
 	@$(GO) run ./tools/layers check
+
+# What changed since the last commit with a line in CHANGELOG.md. Where git is not, nothing is known.
+api-check: ## what a public package declares (docs/api) changes with a line in CHANGELOG.md alone
+	@if since=$$(git log -1 --first-parent -m --format=%H -- CHANGELOG.md 2>/dev/null) && [ -n "$$since" ]; then \
+		git diff --exit-code --stat "$$since" HEAD -- docs/api || \
+		{ echo 'docs/api has changed since the last change of CHANGELOG.md: say there what changes for users'; exit 1; }; \
+		echo 'docs/api: ok'; \
+	else echo 'docs/api: no history of git, not compared'; fi
 
 tidy-check: need-go ## go.mod and go.sum are tidy
 	@$(GO) mod tidy -diff

@@ -135,9 +135,9 @@ func imports(p *pkg, file *ast.File, row *Layer, layers Layers) (findings, allow
 	return findings, allowances
 }
 
-// io are the packages of the standard library, with those below them, that no
+// outside has the packages of the standard library, with those below them, that no
 // pure package imports; net/netip is fine.
-var io = []string{"os", "syscall", "net", "log"}
+var outside = []string{"os", "syscall", "net", "log"}
 
 // impure says where a file does I/O, starts goroutines or uses channels.
 func impure(fset *token.FileSet, file *ast.File) (findings []string) {
@@ -147,7 +147,7 @@ func impure(fset *token.FileSet, file *ast.File) (findings []string) {
 	}
 	for _, spec := range file.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
-		if first, _, _ := strings.Cut(imported, "/"); slices.Contains(io, first) && imported != "net/netip" {
+		if first, _, _ := strings.Cut(imported, "/"); slices.Contains(outside, first) && imported != "net/netip" {
 			say(spec, "package "+imported)
 		}
 	}

@@ -21,7 +21,7 @@ func main() {
 
 func run(args []string) (findings []string, err error) {
 	if len(args) != 1 {
-		return nil, fmt.Errorf("expected one of check, docs and hot, got %q", args)
+		return nil, fmt.Errorf("expected one of api, check, docs and hot, got %q", args)
 	}
 	root := os.DirFS(".")
 	layers, err := read(root)
@@ -50,6 +50,8 @@ func run(args []string) (findings []string, err error) {
 			}
 		}
 		return nil, nil
+	case "api":
+		return nil, writeSurfaces(root)
 	case "hot":
 		packages, err := packages(root)
 		if err != nil {
@@ -62,5 +64,5 @@ func run(args []string) (findings []string, err error) {
 		}
 		return nil, nil
 	}
-	return nil, fmt.Errorf("expected one of check, docs and hot, got %q", args)
+	return nil, fmt.Errorf("expected one of api, check, docs and hot, got %q", args)
 }
