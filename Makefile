@@ -107,7 +107,7 @@ libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preload
 # docs/nccl.md.
 nccl-plugin: ## build libnccl-net-sluice.so, a network plugin for NCCL, into bin/lib; needs a C compiler and libibverbs-dev
 	@mkdir -p $(LIB)
-	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libnccl-net-sluice.so nccl/src/*.c -libverbs -lpthread
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libnccl-net-sluice.so libsluice/nccl/src/*.c -libverbs -lpthread
 
 # The engines and the limiter in C without Go's runtime (docs/c-core.md). The options of
 # meaning come last.
@@ -210,7 +210,7 @@ SIMFLAGS ?=
 
 bench-sim: need-go ## measure the simulator on the standard speed workloads (docs/performance.md)
 	@mkdir -p $(BIN)
-	@$(GO) build -o $(BIN)/benchsim ./tools/benchsim
+	@$(GO) build -o $(BIN)/benchsim ./bench/internal/benchsim
 	@$(BIN)/benchsim $(SIMFLAGS)
 
 bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/host-ebpf.md)

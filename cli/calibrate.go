@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/calibration"
-	"github.com/sluice-rdma/sluice/internal/clocks"
+	"github.com/sluice-rdma/sluice/cli/internal/clocks"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"

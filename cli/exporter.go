@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/metrics"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // exporterPort is none that another known exporter has.

@@ -25,7 +25,7 @@ import (
 	"github.com/Mellanox/rdmamap"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluice-rdma/sluice/metrics"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // nicStandIn is an RDMA device in sysfs with an interface of mlx5's ethtool

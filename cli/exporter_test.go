@@ -25,7 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluice-rdma/sluice/metrics"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // serving has h served at a port of the loopback until the test ends.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/internal/version"
-	"github.com/sluice-rdma/sluice/metrics"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // Exit statuses.

@@ -27,8 +27,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/metrics"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // publisher is testdata/publish.c, as an unmodified program and as one with sluice.h.
@@ -626,7 +626,7 @@ func TestSetUserIDPublishesNothing(t *testing.T) {
 // TestMetricsAreGos compares names, types, help texts and buckets with package metrics',
 // and each engine's variables with Go's.
 func TestMetricsAreGos(t *testing.T) {
-	source, err := os.ReadFile("../metrics/shim.go")
+	source, err := os.ReadFile("../verbs/metrics/shim.go")
 	if err != nil {
 		t.Fatal(err)
 	}

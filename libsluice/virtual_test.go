@@ -16,7 +16,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/sluice-rdma/sluice/metrics"
+	"github.com/sluice-rdma/sluice/verbs/metrics"
 )
 
 // virtual is a command on an emulated ConnectX, whose libibverbs and libmlx5 are those

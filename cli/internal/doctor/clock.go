@@ -5,7 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/calibration"
-	"github.com/sluice-rdma/sluice/internal/clocks"
+	"github.com/sluice-rdma/sluice/cli/internal/clocks"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rdma/sluice/internal/bpfring"
 	"github.com/sluice-rdma/sluice/internal/tchook"
+	"github.com/sluice-rdma/sluice/verbs/internal/bpfring"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 )
 

@@ -16,7 +16,7 @@ import (
 // Every metric of the dashboard is one that a device here gives, or that a kernel's
 // device may: the rdma_ ones of a soft: device are the kernel's names.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile("../deploy/grafana/sluice.json")
+	text, err := os.ReadFile("../../deploy/grafana/sluice.json")
 	if err != nil {
 		t.Fatal(err)
 	}

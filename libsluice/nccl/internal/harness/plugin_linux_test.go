@@ -60,7 +60,7 @@ var build = sync.OnceValue(func() error {
 	}
 	sanitized := []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}
 	for _, line := range [][]string{
-		{"make", "-s", "-C", "../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
+		{"make", "-s", "-C", "../../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
 		cc("harness", "-O2", "testdata/harness.c", "testdata/lie.c", "-ldl", "-lpthread"),
 		cc("balance", "-O2", "testdata/balance.c", source+"/balance.c", "-lm"),
 		cc("spy.so", "-fPIC", "-shared", "testdata/spy.c", "-ldl"),
@@ -244,7 +244,7 @@ func TestPaced(t *testing.T) {
 	built(t)
 	env := fake(t)
 	lib := filepath.Join(dir, "lib")
-	if out, err := exec.Command("make", "-s", "-C", "../../..", "libsluice", "LIB="+lib).CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", "../../../..", "libsluice", "LIB="+lib).CombinedOutput(); err != nil {
 		t.Skipf("the C library can't be built here: %v\n%s", err, out)
 	}
 	env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "fake")+":"+lib, "LD_PRELOAD="+filepath.Join(lib, "libsluice-preload.so"),

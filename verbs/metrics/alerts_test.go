@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const alertsDir = "../deploy/prometheus"
+const alertsDir = "../../deploy/prometheus"
 
 // promtool runs Debian's, of the package prometheus.
 func promtool(t *testing.T, dir string, args ...string) (string, error) {
