@@ -17,6 +17,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add("timely", "a: b=[1, {")
 	f.Add("poseidon", "m=&a [*a]")
 	f.Add("powertcp", "gamma=!!binary x")
+	f.Add("timely", "t_low=&b \r*b\n")
 	f.Add("timely", "beta=1e999")
 	f.Fuzz(func(t *testing.T, name, setting string) {
 		scheme, err := cc.Lookup(name)

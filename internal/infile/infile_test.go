@@ -3,6 +3,7 @@ package infile_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -149,6 +150,46 @@ func TestHardYAML(t *testing.T) {
 			if used > 4*infile.Budget {
 				t.Errorf("%s, %d: allocates %v", name, n, used)
 			}
+		}
+	}
+}
+
+// text is a value that reads its own YAML, as settings do.
+type text string
+
+func (t *text) UnmarshalYAML(b []byte) error {
+	*t = text(b)
+	return nil
+}
+
+func TestAliases(t *testing.T) {
+	bomb := "a0: &a0 " + strings.Repeat("x", 100) + "\n"
+	for i := range 20 {
+		bomb += fmt.Sprintf("a%d: &a%[1]d [*a%d, *a%[2]d, *a%[2]d]\n", i+1, i)
+	}
+	for _, test := range []struct{ text, want string }{
+		{"a: &a 1\nb: *a", ""},
+		{"a: &a {x: 1}\nb: {<<: *a}", ""},
+		{"a: &a 1\nb: &a [*a]", "line 2: *a stands for no value"},
+		{"a: &a %*a\n---\n", "a Directive stands here"},
+		{"a: &a\n *a", "line 2: *a stands for no value"},
+		{"a: &a [1, {b: *a}]", "line 1: *a stands for no value"},
+		{"a: &a \r*a\n", "*a stands for no value"},
+		{"a: &a !!str *a", "line 1: *a stands for no value"},
+		{"a: *b\nb: &b 1", "line 1: *b stands for no value"},
+		{"a: &a 1\n---\nb: *a", "line 3: *a stands for no value"},
+		{bomb, "the aliases stand for more than 1MiB"},
+	} {
+		var texts map[string]text
+		var v any
+		for _, to := range []any{&texts, &v} {
+			used := infile.Within(t, func() {
+				err := infile.YAML([]byte(test.text), to)
+				if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%.40q into %T: %v, want %q", test.text, to, err, test.want)
+				}
+			})
+			t.Logf("%.40q: %v", test.text, used)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package infile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
@@ -34,9 +35,14 @@ func (e *YAMLError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
 }
 
-// YAML decodes a text as yaml.UnmarshalWithOptions does, but refuses what Tokens does.
+// YAML decodes a text as yaml.UnmarshalWithOptions does, but refuses what Tokens does, and
+// aliases that don't end or grow too large.
 func YAML(text []byte, pointer any, options ...yaml.DecodeOption) error {
-	if _, err := Tokens(text); err != nil {
+	tokens, err := Tokens(text)
+	if err == nil && slices.ContainsFunc(tokens, func(t *token.Token) bool { return t.Type == token.AliasType }) {
+		err = checkAliases(tokens)
+	}
+	if err != nil {
 		return err
 	}
 	return yaml.UnmarshalWithOptions(text, pointer, options...)
