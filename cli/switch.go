@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch"
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/stats"
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // switchFlags holds the flags of sluice switch.
