@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cli/internal/replay"
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 

@@ -1,6 +1,3 @@
-// Package replay feeds the signals of a recording to rate engines, offline, and
-// says what they would have allowed beside what was allowed. It is open loop: the
-// recorded sender caused the signals. docs/replay.md says what follows from that.
 package replay
 
 import (
@@ -10,7 +7,6 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -39,16 +35,16 @@ type Allowed struct {
 
 // Result is what a replay gave.
 type Result struct {
-	Updates    uint64           `json:"updates"`
-	Dropped    uint64           `json:"dropped"` // updates that are missing in the recording
-	Truncated  bool             `json:"truncated"`
-	QueuePairs int              `json:"queue_pairs"`
-	SpanS      float64          `json:"span_s"` // from the first update to the last
-	Bytes      int64            `json:"bytes"`
-	RTTAvgUs   stats.Float      `json:"rtt_avg_us"`
-	RTTP50Us   stats.Float      `json:"rtt_p50_us"`
-	RTTP99Us   stats.Float      `json:"rtt_p99_us"`
-	Streams    []signals.Stream `json:"streams"`
+	Updates    uint64      `json:"updates"`
+	Dropped    uint64      `json:"dropped"` // updates that are missing in the recording
+	Truncated  bool        `json:"truncated"`
+	QueuePairs int         `json:"queue_pairs"`
+	SpanS      float64     `json:"span_s"` // from the first update to the last
+	Bytes      int64       `json:"bytes"`
+	RTTAvgUs   stats.Float `json:"rtt_avg_us"`
+	RTTP50Us   stats.Float `json:"rtt_p50_us"`
+	RTTP99Us   stats.Float `json:"rtt_p99_us"`
+	Streams    []Stream    `json:"streams"`
 	// Allowed begins with what was recorded.
 	Allowed []Allowed `json:"allowed"`
 }
@@ -70,12 +66,12 @@ type sum struct {
 // Result.Truncated says so. If r fails otherwise, it returns the error with what was
 // read before it.
 func Run(r io.Reader, engines []Engine) (*Result, error) {
-	d, err := signals.NewReader(r)
+	d, err := NewReader(r)
 	if err != nil {
 		return nil, err
 	}
 	p := newReplay(engines)
-	var rec signals.Record
+	var rec Record
 	var broken error
 	truncated := false
 	for {
@@ -132,7 +128,7 @@ func newReplay(engines []Engine) *replay {
 }
 
 // update takes a record of a stream.
-func (p *replay) update(s *signals.Stream, rec *signals.Record) error {
+func (p *replay) update(s *Stream, rec *Record) error {
 	key := flowKey{rec.Stream, rec.QPN}
 	f := p.flows[key]
 	if f == nil {
@@ -185,7 +181,7 @@ func (p *replay) result() *Result {
 }
 
 // add adds what an engine answered to a record, and returns its rate.
-func (s *sum) add(c cc.Control, rec *signals.Record, line units.Rate) units.Rate {
+func (s *sum) add(c cc.Control, rec *Record, line units.Rate) units.Rate {
 	rate := min(c.Rate, line)
 	s.rate += float64(rate)
 	s.least = min(s.least, float64(rate))
@@ -212,7 +208,7 @@ func (s *sum) allowed(name string, n, last float64) Allowed {
 	return a
 }
 
-func newFlow(s *signals.Stream, engines []Engine) (*flow, error) {
+func newFlow(s *Stream, engines []Engine) (*flow, error) {
 	f := &flow{line: s.Env().LineRate, last: make([]units.Rate, len(engines)+1)}
 	for _, e := range engines {
 		one, err := e.Scheme.New(e.Config, s.Env())

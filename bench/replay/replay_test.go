@@ -9,11 +9,10 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
-	"github.com/sluice-rdma/sluice/cli/internal/replay"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/verbs"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
 )
@@ -22,7 +21,7 @@ import (
 func recorded(t *testing.T, device, engine string, settings ...string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	rec := signals.NewRecorder(&file)
+	rec := replay.NewRecorder(&file)
 	dev, err := verbs.Open(device)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestReplayOfAnotherEngine(t *testing.T) {
 	if err != nil || !part.Truncated || part.Updates != r.Updates {
 		t.Errorf("without its last byte: %+v, %v", part, err)
 	}
-	if _, err := replay.Run(io.LimitReader(bytes.NewReader(file), 4), nil); !errors.Is(err, signals.ErrCorrupt) {
+	if _, err := replay.Run(io.LimitReader(bytes.NewReader(file), 4), nil); !errors.Is(err, replay.ErrCorrupt) {
 		t.Errorf("four bytes: %v", err)
 	}
 }
@@ -112,8 +111,8 @@ func TestReplayOfAnotherEngine(t *testing.T) {
 // memory.
 func TestManyQueuePairs(t *testing.T) {
 	var file bytes.Buffer
-	rec := signals.NewRecorder(&file)
-	src, err := rec.Source(signals.Stream{Device: "d", Engine: "timely", Line: 100e9, Base: 10, MTU: 4096})
+	rec := replay.NewRecorder(&file)
+	src, err := rec.Source(replay.Stream{Device: "d", Engine: "timely", Line: 100e9, Base: 10, MTU: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package signals
+package replay
 
 import (
 	"bufio"
@@ -84,7 +84,7 @@ func (r *Recorder) Source(s Stream) (*Source, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, errors.New("signals: the recorder is closed")
+		return nil, errors.New("replay: the recorder is closed")
 	}
 	src := &Source{rec: r, number: uint64(len(r.streams)), free: make(chan *chunk, chunks+1), table: make([]entry, 64)}
 	for range chunks {
@@ -215,7 +215,7 @@ func (r *Recorder) Break() error {
 		return r.err
 	}
 	err := r.w.Flush()
-	r.err = errors.New("signals: the recording was broken off")
+	r.err = errors.New("replay: the recording was broken off")
 	return err
 }
 

@@ -1,4 +1,4 @@
-package signals
+package replay
 
 import (
 	"encoding/binary"
