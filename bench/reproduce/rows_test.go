@@ -188,7 +188,7 @@ func TestDeviations(t *testing.T) {
 // The last whole run: one program made all of its runs, this one gives the same, what was
 // missed has its deviation, and the page is its own.
 func TestCommittedReport(t *testing.T) {
-	in, err := os.Open("../../../docs/reproductions.json")
+	in, err := os.Open("../../docs/reproductions.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,12 +211,12 @@ func TestCommittedReport(t *testing.T) {
 	if err := r.Markdown(&page); err != nil {
 		t.Fatal(err)
 	}
-	have, err := os.ReadFile("../../../docs/reproductions.md")
+	have, err := os.ReadFile("../../docs/reproductions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if page.String() != string(have) {
-		t.Error("docs/reproductions.md is not what docs/reproductions.json makes: go generate ./cli/internal/reproduce")
+		t.Error("docs/reproductions.md is not what docs/reproductions.json makes: go generate ./bench/reproduce")
 	}
 }
 
@@ -229,7 +229,7 @@ func verifyRows(t *testing.T, r *Report) {
 		t.Fatal(err)
 	}
 	if err := r.plannedAs(p); err != nil {
-		t.Fatalf("%v: run sluice reproduce --all --json docs/reproductions.json, and go generate ./cli/internal/reproduce", err)
+		t.Fatalf("%v: run sluice reproduce --all --json docs/reproductions.json, and go generate ./bench/reproduce", err)
 	}
 	most := 3.0 // seconds
 	if testing.Short() {
@@ -253,7 +253,7 @@ func verifyRows(t *testing.T, r *Report) {
 // The order rows in small, as far as they take seconds: what holds in the committed
 // report holds here, unless the row says that it does not come out in small.
 func TestOrdersInSmall(t *testing.T) {
-	in, err := os.Open("../../../docs/reproductions.json")
+	in, err := os.Open("../../docs/reproductions.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	known := differences()
-	b.WriteString(`<!-- Written by sluice reproduce --markdown; run go generate ./cli/internal/reproduce. -->
+	b.WriteString(`<!-- Written by sluice reproduce --markdown; run go generate ./bench/reproduce. -->
 
 # Reproductions
 

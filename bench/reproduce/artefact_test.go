@@ -19,7 +19,7 @@ import (
 
 var updateArtefact = flag.Bool("update-artefact", false, "write the tables of docs/artefact.md")
 
-const artefactPage = "../../../docs/artefact.md"
+const artefactPage = "../../docs/artefact.md"
 
 // artefactFigures is what the artefact measured with a system, or Sluice.
 type artefactFigures struct {
@@ -96,7 +96,7 @@ func TestArtefact(t *testing.T) {
 		if *updateArtefact {
 			page = []byte(string(page[:from]) + b.String() + string(page[to:]))
 		} else if have := string(page[from:to]); have != b.String() {
-			t.Errorf("%s has\n%s, expected\n%s: go test ./cli/internal/reproduce -run TestArtefact -update-artefact", artefactPage, have, b.String())
+			t.Errorf("%s has\n%s, expected\n%s: go test ./bench/reproduce -run TestArtefact -update-artefact", artefactPage, have, b.String())
 		}
 	}
 	if *updateArtefact {
