@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/nictrace"
+	"github.com/sluice-rdma/sluice/bench/internal/nictrace"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
