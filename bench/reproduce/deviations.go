@@ -3,7 +3,7 @@ package reproduce
 import (
 	_ "embed" // what differs from the papers
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 //go:embed deviations.yaml

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 // Markdown writes docs/reproductions.md: each row, and the deviations with what they

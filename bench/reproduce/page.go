@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
-	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
 )
 
 //go:embed assets/page.html.tmpl

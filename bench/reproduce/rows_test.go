@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 

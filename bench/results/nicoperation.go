@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
