@@ -1,6 +1,6 @@
 package bench
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // slowdowns returns the distributions of slowdown over all sizes: of each label's
 // flows, if there are several labels, and of all.

@@ -5,9 +5,9 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/sweep"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // evaluate reads the results of all rows and says what they show.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // The rows of Poseidon (Wang et al., NSDI 2023).

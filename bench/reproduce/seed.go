@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // seed is what the runs of a row gave with one seed.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // ratioOf is the geometric mean of quotients with its interval, which is that of

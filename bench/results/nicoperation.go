@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench/internal/report"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // NICOperation is the life of one request, from the doorbell until its host can see the

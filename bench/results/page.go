@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench/internal/report"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/version"
 )
 

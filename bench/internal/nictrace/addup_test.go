@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/internal/nictrace"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

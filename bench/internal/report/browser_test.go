@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
