@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/nictrace"
+	"github.com/sluice-rdma/sluice/bench/internal/nictrace"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -1,9 +1,9 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/internal/maxmin"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -66,8 +66,8 @@ type measurement struct {
 type label struct {
 	name     string
 	rtt, fct *stats.Recorder
-	trips    []roundTrips      // by lane; rtt has all at the end
-	slow     []*stats.Recorder // by size bin; slowdown in thousandths of a second
+	trips    []roundTrips    // by lane; rtt has all at the end
+	slow     []*stats.Ratios // slowdowns by size bin
 	started  uint64
 	finished uint64
 	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
@@ -108,9 +108,6 @@ func (l *label) sample() stats.Float {
 
 // slowdownBins are the upper edges of the size bins.
 var slowdownBins = []units.Bytes{10 * units.KB, 100 * units.KB, units.MB, 10 * units.MB, math.MaxInt64}
-
-// slowdownUnit is the recorded value of a slowdown of 1: stats.Recorder holds times.
-const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
 type link struct {
@@ -275,7 +272,7 @@ func (m *measurement) everyLabel(do func(*label)) {
 }
 
 func newLabel(name string, lanes int) label {
-	l := label{name: name, rtt: stats.NewRecorder(), trips: make([]roundTrips, lanes), fct: stats.NewRecorder(), slow: make([]*stats.Recorder, len(slowdownBins))}
+	l := label{name: name, rtt: stats.NewRecorder(), trips: make([]roundTrips, lanes), fct: stats.NewRecorder(), slow: make([]*stats.Ratios, len(slowdownBins))}
 	l.trips[0].rtt = l.rtt
 	for i := range l.trips[1:] {
 		l.trips[1+i].rtt = stats.NewRecorder()
@@ -310,9 +307,9 @@ func (m *measurement) completed(number, class int, size units.Bytes, fct, ideal 
 			return
 		}
 		if l.slow[bin] == nil {
-			l.slow[bin] = stats.NewRecorder()
+			l.slow[bin] = stats.NewRatios()
 		}
-		l.slow[bin].Record(units.Time(float64(fct) / float64(ideal) * float64(slowdownUnit)))
+		l.slow[bin].Record(float64(fct) / float64(ideal))
 	})
 }
 
@@ -608,10 +605,9 @@ func (m *measurement) flows(l *label, span units.Time) results.Flows {
 	from := units.Bytes(0)
 	for i, r := range l.slow {
 		if r != nil {
-			of := func(p float64) stats.Float { return stats.Float(float64(r.Percentile(p)) / float64(slowdownUnit)) }
 			to := slowdownBins[i]
 			f.Slowdown = append(f.Slowdown, results.SlowdownBin{
-				FromBytes: int64(from), ToBytes: int64(to), Flows: r.Count(), P50: of(50), P95: of(95), P99: of(99),
+				FromBytes: int64(from), ToBytes: int64(to), Flows: r.Count(), P50: r.Percentile(50), P95: r.Percentile(95), P99: r.Percentile(99),
 			})
 		}
 		from = slowdownBins[i]

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/bench/internal/nictrace"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/nictrace"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )

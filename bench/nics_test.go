@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )

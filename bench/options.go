@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/nictrace"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -33,9 +32,9 @@ type Options struct {
 	// file.
 	Packets io.Writer
 	// NICTrace, unless it is nil, writes what happens to requests inside NICs.
-	NICTrace *nictrace.Trace
+	NICTrace *NICTrace
 	// NICVCD, unless it is nil, writes what the stages of NICs do.
-	NICVCD *nictrace.VCD
+	NICVCD *NICVCD
 	// Workers is the number of cores the run may use. Systems run beside each other as far as
 	// that and Memory go; their flows, series and results come in their order. Where there
 	// are fewer systems than workers, each network that can be divided runs in windows on

@@ -5,10 +5,10 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/internal/maxmin"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"os"
 	"path/filepath"
 	"strings"

@@ -5,9 +5,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/internal/stage"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"

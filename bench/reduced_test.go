@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 

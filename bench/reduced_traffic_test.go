@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // Workloads that keep connections give close figures with either model of the NIC: as

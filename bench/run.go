@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/internal/wire"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/racedetector"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 

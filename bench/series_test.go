@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"pgregory.net/rapid"
 )
 

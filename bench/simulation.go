@@ -3,10 +3,10 @@ package bench
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/bench/internal/nictrace"
+	"github.com/sluice-rdma/sluice/bench/internal/simnet"
 	"github.com/sluice-rdma/sluice/bench/internal/wire"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/internal/nictrace"
-	"github.com/sluice-rdma/sluice/internal/simnet"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/scenario/workload"

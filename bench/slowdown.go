@@ -1,6 +1,6 @@
 package bench
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // slowdowns returns the distributions of slowdown over all sizes: of each label's
 // flows, if there are several labels, and of all.
@@ -11,7 +11,7 @@ func (m *measurement) slowdowns() []stats.Distribution {
 		if i < len(m.labels)-1 && len(m.labels) == 2 {
 			continue // the same flows as all
 		}
-		whole := stats.NewRecorder()
+		whole := stats.NewRatios()
 		for _, r := range l.slow {
 			if r != nil {
 				whole.Merge(r)
@@ -20,12 +20,7 @@ func (m *measurement) slowdowns() []stats.Distribution {
 		if whole.Count() == 0 {
 			continue
 		}
-		d := whole.Distribution("slowdown", l.name)
-		d.Unit = ""
-		for j := range d.Values {
-			d.Values[j] /= stats.Float(slowdownUnit.Microseconds())
-		}
-		all = append(all, d)
+		all = append(all, whole.Distribution("slowdown", l.name))
 	}
 	return all
 }

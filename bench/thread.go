@@ -1,8 +1,8 @@
 package bench
 
 import (
-	simhost "github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/sim/des"
+	simhost "github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 

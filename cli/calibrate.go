@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/calibration"
 	"github.com/sluice-rdma/sluice/cli/internal/clocks"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
@@ -25,11 +24,11 @@ const calibrateVersion = 1
 
 type (
 	calibrateDocument struct {
-		Version     int                `json:"version"`
-		StartTime   string             `json:"start_time"`
-		Arguments   []string           `json:"arguments"`
-		Environment stats.Environment  `json:"environment"`
-		Results     []*calibrateResult `json:"results"`
+		Version     int                 `json:"version"`
+		StartTime   string              `json:"start_time"`
+		Arguments   []string            `json:"arguments"`
+		Environment results.Environment `json:"environment"`
+		Results     []*calibrateResult  `json:"results"`
 	}
 	calibrateResult struct {
 		Device  string           `json:"device"`

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/reproduce"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cli/internal/reproduce"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/scenario"

@@ -11,17 +11,16 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/doctor"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
 // doctorDocument is sluice doctor's output as JSON.
 type doctorDocument struct {
-	Version     int               `json:"version"`
-	StartTime   string            `json:"start_time"`
-	Arguments   []string          `json:"arguments"`
-	Environment stats.Environment `json:"environment"`
+	Version     int                 `json:"version"`
+	StartTime   string              `json:"start_time"`
+	Arguments   []string            `json:"arguments"`
+	Environment results.Environment `json:"environment"`
 	*doctor.Report
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/preloaded"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual"
@@ -124,10 +123,10 @@ func (r *programRun) ended() (all []results.HostProgram, err error) {
 			return nil, err
 		}
 		out := results.HostProgram{
-			Host: p.Host, Run: p.Run, StartUs: stats.Float(p.Start.Microseconds()), EndUs: stats.Unmeasured, Status: -1, Output: text,
+			Host: p.Host, Run: p.Run, StartUs: results.Float(p.Start.Microseconds()), EndUs: results.Unmeasured, Status: -1, Output: text,
 		}
 		if one.End < r.End {
-			out.EndUs, out.Status = stats.Float(one.End.Microseconds()), exitStatus(one.Command.ProcessState)
+			out.EndUs, out.Status = results.Float(one.End.Microseconds()), exitStatus(one.Command.ProcessState)
 		}
 		all = append(all, out)
 	}

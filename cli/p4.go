@@ -18,12 +18,12 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/capture"
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
-	"github.com/sluice-rdma/sluice/internal/stats"
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -107,10 +107,10 @@ program without warnings may still not fit: only the compiler can say that.`,
 
 // p4TestDocument is the output of sluice p4 test --json.
 type p4TestDocument struct {
-	Version     int               `json:"version"`
-	Environment stats.Environment `json:"environment"`
-	Program     string            `json:"program"`
-	Files       []p4TestFile      `json:"files"`
+	Version     int                 `json:"version"`
+	Environment results.Environment `json:"environment"`
+	Program     string              `json:"program"`
+	Files       []p4TestFile        `json:"files"`
 }
 
 type p4TestFile struct {
@@ -145,7 +145,7 @@ fails.`,
 					return err
 				}
 			}
-			doc := p4TestDocument{Version: 1, Environment: stats.Here(), Program: names[0]}
+			doc := p4TestDocument{Version: 1, Environment: results.Here(), Program: names[0]}
 			failed := 0
 			for _, f := range files {
 				t := testSTF(prog, f, read)
@@ -250,19 +250,19 @@ func writeP4Test(w io.Writer, doc *p4TestDocument, asJSON bool) error {
 
 // p4RunDocument is the output of sluice p4 run --json.
 type p4RunDocument struct {
-	Version        int               `json:"version"`
-	Environment    stats.Environment `json:"environment"`
-	Program        string            `json:"program"`
-	Packets        int               `json:"packets"`
-	Sent           int               `json:"sent"`
-	SentByPort     map[string]int    `json:"sent_by_port"`
-	Dropped        int               `json:"dropped"`
-	Clones         int               `json:"clones"`
-	Resubmits      int               `json:"resubmits"`
-	Recirculations int               `json:"recirculations"`
-	Digests        int               `json:"digests"`
-	ParserErrors   map[string]int    `json:"parser_errors,omitempty"`
-	Skipped        int               `json:"skipped"` // frames that are not Ethernet or not whole
+	Version        int                 `json:"version"`
+	Environment    results.Environment `json:"environment"`
+	Program        string              `json:"program"`
+	Packets        int                 `json:"packets"`
+	Sent           int                 `json:"sent"`
+	SentByPort     map[string]int      `json:"sent_by_port"`
+	Dropped        int                 `json:"dropped"`
+	Clones         int                 `json:"clones"`
+	Resubmits      int                 `json:"resubmits"`
+	Recirculations int                 `json:"recirculations"`
+	Digests        int                 `json:"digests"`
+	ParserErrors   map[string]int      `json:"parser_errors,omitempty"`
+	Skipped        int                 `json:"skipped"` // frames that are not Ethernet or not whole
 }
 
 func newP4Run() *cobra.Command {
@@ -306,7 +306,7 @@ a packet test (.stf).`,
 			if err != nil {
 				return err
 			}
-			doc := p4RunDocument{Version: 1, Environment: stats.Here(), Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
+			doc := p4RunDocument{Version: 1, Environment: results.Here(), Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
 			sent := p4Process(prog, pl, frames, &doc)
 			if out != "" {
 				if err := writeCapture(out, sent); err != nil {

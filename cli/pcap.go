@@ -14,19 +14,18 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/capture"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // pcapDocument is the output of sluice pcap --json.
 type pcapDocument struct {
-	Version     int               `json:"version"`
-	StartTime   string            `json:"start_time"`
-	Arguments   []string          `json:"arguments"`
-	Environment stats.Environment `json:"environment"`
-	File        string            `json:"file"`
-	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
-	Interrupted bool              `json:"interrupted,omitempty"`
-	Capture     *capture.Report   `json:"capture"`
+	Version     int                 `json:"version"`
+	StartTime   string              `json:"start_time"`
+	Arguments   []string            `json:"arguments"`
+	Environment results.Environment `json:"environment"`
+	File        string              `json:"file"`
+	Error       string              `json:"error,omitempty"` // what stopped the reading before the end
+	Interrupted bool                `json:"interrupted,omitempty"`
+	Capture     *capture.Report     `json:"capture"`
 }
 
 func newPcap(args []string) *cobra.Command {

@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/outfile"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -223,7 +223,7 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		if err != nil {
 			return usageError{err}
 		}
-		rec := signals.NewRecorder(f)
+		rec := replay.NewRecorder(f)
 		pacing.Record = rec
 		defer func() { failed = errors.Join(failed, endRecording(rec, f, failed)) }()
 	}
@@ -288,7 +288,7 @@ func (r *perfRun) print() {
 
 // endRecording ends a recording, also of a test that failed. After an interrupt the
 // test goes on until the program ends.
-func endRecording(rec *signals.Recorder, f *outfile.File, failed error) error {
+func endRecording(rec *replay.Recorder, f *outfile.File, failed error) error {
 	end := rec.Close
 	if errors.As(failed, new(interruption)) {
 		end = rec.Break

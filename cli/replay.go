@@ -13,22 +13,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cli/internal/replay"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // replayDocument is the JSON of sluice replay.
 type replayDocument struct {
-	Version     int               `json:"version"`
-	StartTime   string            `json:"start_time"`
-	Arguments   []string          `json:"arguments"`
-	Environment stats.Environment `json:"environment"`
-	File        string            `json:"file"`
-	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
-	Interrupted bool              `json:"interrupted,omitempty"`
-	Replay      *replay.Result    `json:"replay"`
+	Version     int                 `json:"version"`
+	StartTime   string              `json:"start_time"`
+	Arguments   []string            `json:"arguments"`
+	Environment results.Environment `json:"environment"`
+	File        string              `json:"file"`
+	Error       string              `json:"error,omitempty"` // what stopped the reading before the end
+	Interrupted bool                `json:"interrupted,omitempty"`
+	Replay      *replay.Result      `json:"replay"`
 }
 
 func newReplay(args []string) *cobra.Command {
@@ -123,7 +122,7 @@ func writeReplay(out io.Writer, r *replay.Result) error {
 	b.WriteString("\n\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "engine\trate avg[Gbps]\trate min[Gbps]\trate end[Gbps]\twindow avg[KiB]\tapart[%]\tsame[%]\t")
-	cell := func(v stats.Float, scale float64, format string) string {
+	cell := func(v results.Float, scale float64, format string) string {
 		if !v.Measured() {
 			return "-"
 		}

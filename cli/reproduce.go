@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/bench/reproduce"
 	"github.com/sluice-rdma/sluice/bench/sweep"
-	"github.com/sluice-rdma/sluice/cli/internal/reproduce"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 

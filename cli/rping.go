@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
@@ -144,7 +144,7 @@ func (f *rpingFlags) summary(out io.Writer, r *perf.PingResult) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	v := func(f stats.Float) float64 {
+	v := func(f results.Float) float64 {
 		if !f.Measured() {
 			return 0
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/sweep"
-	"github.com/sluice-rdma/sluice/internal/nictrace"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/internal/rundir"
 	"github.com/sluice-rdma/sluice/scenario"
@@ -330,7 +329,7 @@ func (r *runner) load(names []string) ([]*scenario.Scenario, error) {
 }
 
 // writeTo sets the options for what is written as runs go.
-func (r *runner) writeTo(o *outputs, filter nictrace.Filter) {
+func (r *runner) writeTo(o *outputs, filter bench.TraceFilter) {
 	if o.flows != nil {
 		r.options.Flows = o.flows.Write
 	}
@@ -343,9 +342,9 @@ func (r *runner) writeTo(o *outputs, filter nictrace.Filter) {
 	switch {
 	case o.trace == nil:
 	case r.trace.vcd():
-		r.options.NICVCD = nictrace.NewVCD(o.trace, filter)
+		r.options.NICVCD = bench.NewNICVCD(o.trace, filter)
 	default:
-		r.options.NICTrace = nictrace.NewTrace(o.trace, filter)
+		r.options.NICTrace = bench.NewNICTrace(o.trace, filter)
 	}
 	r.options.NoSeries = r.json == "" && r.report == ""
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/storm"
@@ -29,23 +28,23 @@ import (
 
 // stormDocument is what sluice storm --json prints.
 type stormDocument struct {
-	Version     int               `json:"version"`
-	StartTime   string            `json:"start_time"`
-	Arguments   []string          `json:"arguments"`
-	Environment stats.Environment `json:"environment"`
-	Provider    string            `json:"provider"`
-	Shim        string            `json:"shim,omitempty"`
-	Processes   int               `json:"processes"`
-	FirstSeed   uint64            `json:"first_seed"`
-	Seeds       uint64            `json:"seeds"`
-	Seconds     float64           `json:"seconds"`
-	SeedsPerSec float64           `json:"seeds_per_second"`
-	Requests    uint64            `json:"requests"`
-	Failed      uint64            `json:"failed_requests"`
-	Packets     uint64            `json:"packets"`
-	Interrupted bool              `json:"interrupted,omitempty"`
-	UnderWay    []uint64          `json:"under_way,omitempty"` // seeds that were, as it was interrupted
-	Failure     *stormFailure     `json:"failure,omitempty"`
+	Version     int                 `json:"version"`
+	StartTime   string              `json:"start_time"`
+	Arguments   []string            `json:"arguments"`
+	Environment results.Environment `json:"environment"`
+	Provider    string              `json:"provider"`
+	Shim        string              `json:"shim,omitempty"`
+	Processes   int                 `json:"processes"`
+	FirstSeed   uint64              `json:"first_seed"`
+	Seeds       uint64              `json:"seeds"`
+	Seconds     float64             `json:"seconds"`
+	SeedsPerSec float64             `json:"seeds_per_second"`
+	Requests    uint64              `json:"requests"`
+	Failed      uint64              `json:"failed_requests"`
+	Packets     uint64              `json:"packets"`
+	Interrupted bool                `json:"interrupted,omitempty"`
+	UnderWay    []uint64            `json:"under_way,omitempty"` // seeds that were, as it was interrupted
+	Failure     *stormFailure       `json:"failure,omitempty"`
 
 	// With --out: the folder, a failure of each task that has one, and the tasks whose
 	// results are not there, as an array. Seconds are those of the tasks, added up.

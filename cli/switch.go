@@ -17,9 +17,8 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/stats"
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // switchFlags holds the flags of sluice switch.
@@ -170,12 +169,12 @@ func (f *switchFlags) watch(s *softswitch.Switch, out io.Writer, done <-chan err
 
 // switchDocument is a line of sluice switch --json.
 type switchDocument struct {
-	Version     int               `json:"version"`
-	StartTime   string            `json:"start_time"`
-	Arguments   []string          `json:"arguments"`
-	Environment stats.Environment `json:"environment"`
-	Program     string            `json:"program,omitempty"`
-	Final       bool              `json:"final"` // the switch has ended
+	Version     int                 `json:"version"`
+	StartTime   string              `json:"start_time"`
+	Arguments   []string            `json:"arguments"`
+	Environment results.Environment `json:"environment"`
+	Program     string              `json:"program,omitempty"`
+	Final       bool                `json:"final"` // the switch has ended
 	softswitch.Stats
 }
 

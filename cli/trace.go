@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/internal/nictrace"
+	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -43,8 +43,8 @@ func special(name string) bool {
 func (f *traceFlags) vcd() bool { return strings.HasSuffix(strings.ToLower(f.file), ".vcd") }
 
 // filter checks the flags against the scenarios that will run.
-func (f *traceFlags) filter(scenarios []*scenario.Scenario) (nictrace.Filter, error) {
-	var out nictrace.Filter
+func (f *traceFlags) filter(scenarios []*scenario.Scenario) (bench.TraceFilter, error) {
+	var out bench.TraceFilter
 	if f.file == "" {
 		for _, x := range []struct {
 			flag string
@@ -106,9 +106,9 @@ func traceWindow(text string) (from, to units.Time, err error) {
 	return from, to, nil
 }
 
-func traceOf(text string) (nictrace.QueuePair, error) {
+func traceOf(text string) (bench.TracedQueuePair, error) {
 	host, qp, ok := strings.Cut(text, "/")
-	of := nictrace.QueuePair{Host: host}
+	of := bench.TracedQueuePair{Host: host}
 	if ok {
 		n, err := strconv.ParseUint(qp, 0, 24)
 		if err != nil || n == 0 {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4/internal/check"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/parse"
+	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // unsupported matches an error of a construct that is not run here, after its position.

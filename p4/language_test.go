@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/sluice-rdma/sluice/internal/stf"
+	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // What the language's constructs do to a header (specification, 8 and 12).

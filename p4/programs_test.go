@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"

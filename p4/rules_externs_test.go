@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/stf"
+	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // Registers, counters, meters and hashes of v1model as BMv2's simple_switch has them: arrays that outlive packets, of which an

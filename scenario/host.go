@@ -1,13 +1,13 @@
 package scenario
 
 import (
-	"github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // Host is the hosts' processors: what delays the thread that posts and polls
-// (internal/host). All hosts are alike.
+// (sim/host). All hosts are alike.
 type Host struct {
 	// Share of its core's time that other work takes. That work goes
 	// before the thread, and interrupts it: everything that the host does waits.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	setting "github.com/sluice-rdma/sluice/internal/field"
-	"github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 

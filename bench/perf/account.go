@@ -1,7 +1,7 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

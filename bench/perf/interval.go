@@ -1,6 +1,6 @@
 package perf
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // Interval is a stretch of a row, by the device's clock from the row's first post. It
 // counts all that completed, that in the margins of a duration too; where both ends

@@ -10,9 +10,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -36,7 +36,7 @@ type Pacing struct {
 	// Record can't be.
 	Bypass bool `flag:"bypass" help:"spare the engine round trips that show no queue, at line rate (timely)"`
 	// Record, unless it is nil, takes what the engines get and answer.
-	Record *signals.Recorder
+	Record *replay.Recorder
 }
 
 // String says what it is in a word or two.

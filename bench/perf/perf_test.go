@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/racedetector"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // Summary writes what perftest's figures do not cover: for each row a line on what

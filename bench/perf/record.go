@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
 )
@@ -13,16 +13,16 @@ import (
 // recording takes the engine updates of one device to a recorder. The stream
 // begins with the first update, which knows the path MTU.
 type recording struct {
-	rec    *signals.Recorder
-	stream signals.Stream
+	rec    *replay.Recorder
+	stream replay.Stream
 	once   sync.Once
-	src    *signals.Source // nil if the recorder did not take the stream
+	src    *replay.Source // nil if the recorder did not take the stream
 }
 
 // record makes c observe its engines' updates for rec. Queue pairs of one device
 // have one port and path MTU, as those of a test do.
-func record(rec *signals.Recorder, dev verbs.Device, c *paced.Config, p Pacing) {
-	r := &recording{rec: rec, stream: signals.Stream{
+func record(rec *replay.Recorder, dev verbs.Device, c *paced.Config, p Pacing) {
+	r := &recording{rec: rec, stream: replay.Stream{
 		Device: dev.Name(), Engine: p.Engine, Set: p.Settings, Base: c.BaseRTT.Microseconds(),
 		Time: time.Now().UTC().Format(time.RFC3339),
 	}}

@@ -1,7 +1,7 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // Result is what one end, or both, of a run measured. Figures that were not

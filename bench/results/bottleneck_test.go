@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // Every way in which a NIC may be limited has its sentence.

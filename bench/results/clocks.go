@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // Clocks names the clocks by which round trips were taken where the engine runs in the host,
 // and how well the NICs' clocks were known there. The calibration's figures are of

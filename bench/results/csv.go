@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/outfile"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // WriteCSV writes figures into a directory, which it makes if need be. SCENARIO.csv has

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // NewDocument begins a document: start is when the program began, arguments its

@@ -1,7 +1,7 @@
 package results
 
 import (
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"iter"
 	"reflect"
 	"strings"

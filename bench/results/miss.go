@@ -2,7 +2,7 @@ package results
 
 import (
 	"fmt"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"strings"
 )
 

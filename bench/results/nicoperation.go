@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/report"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // NICOperation is the life of one request, from the doorbell until its host can see the

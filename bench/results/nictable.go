@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/report"
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 )
 
 // shownNICs is the number of NICs that tables show of a system.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rdma/sluice/bench/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/internal/infile"
-	"github.com/sluice-rdma/sluice/internal/report"
-	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 func TestInputNames(t *testing.T) {
@@ -169,7 +169,7 @@ func TestLoadJSON(t *testing.T) {
 }
 
 // Whatever loads can be shown, or is refused with a reason. The page's markup is
-// FuzzPage's of internal/report.
+// FuzzPage's of bench/internal/report.
 func FuzzLoadJSON(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "results": [{"scenario": "x", "topology": {"nodes": [{"name": "a"}], "links": [{"link": "l", "from": "a", "to": "a"}]}, "systems": [{"link_use": {"busy": [1], "queue_max_bytes": [1], "drops": [1], "pause_us": [null]}}]}]}`))
 	f.Add([]byte(`{"version":1,"arguments":["run"],"results":[{"scenario":"x","yaml":"a: 1","systems":[{"name":"A","rtt_avg_us":61,"slowdown":[{"to_bytes":9,"flows":2,"slowdown_p50":1}],"labels":[{"label":"a"},{"label":"b"}],` +

@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // Result is the result of one scenario.
 type Result struct {

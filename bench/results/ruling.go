@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

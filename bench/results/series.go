@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import "github.com/sluice-rdma/sluice/bench/internal/stats"
 
 // Topology is the network that a scenario ran on, the same for all its systems.
 type Topology struct {

@@ -7,7 +7,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/bench/internal/report"
 )
 
 //go:embed assets/page.html.tmpl

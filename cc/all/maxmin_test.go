@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/internal/maxmin"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // base is the paper's: 40 Gbps, the thresholds of its figure 14, and PFC; with both

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // FAST TCP's claim (section IV): a queue of alpha for each flow, and equal rates.

@@ -3,7 +3,7 @@ package hpcc_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // A ten-to-one incast on a long flow, over the model's NIC and switch. Once it

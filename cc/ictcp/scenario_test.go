@@ -3,7 +3,7 @@ package ictcp_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // Sixteen flows join a long one, over a switch with little memory: ICTCP loses

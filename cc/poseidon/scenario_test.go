@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // victims returns the wire rate of the multi-hop victim with each configuration.

@@ -3,7 +3,7 @@ package pulser_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // The claims of figures 2, 5 and 6: beside a long flow, sixteen short ones of the

@@ -3,7 +3,7 @@ package retcp_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // What the paper is about: the flag of a circuit, and the room that comes with it, let

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/internal/benchtest"
+	"github.com/sluice-rdma/sluice/cc/internal/benchtest"
 )
 
 // want is the delay, in us, that n flows on one link of 25 Gbps settle at with

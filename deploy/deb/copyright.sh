@@ -38,7 +38,7 @@ The program has in it what follows.
 END
 entry 'Go (https://go.dev), its library' "$("$GO" env GOROOT)"
 case " $* " in
-*' ./cmd/sluice '*) entry 'uPlot (https://github.com/leeoniya/uPlot), in reports' internal/report/assets ;;
+*' ./cmd/sluice '*) entry 'uPlot (https://github.com/leeoniya/uPlot), in reports' bench/internal/report/assets ;;
 esac
 "$GO" list -deps -tags ibverbs -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "$@" | sort -u |
 	while read -r path version dir; do entry "$path $version" "$dir"; done

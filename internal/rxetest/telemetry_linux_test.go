@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/internal/rxeguest"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -188,9 +188,9 @@ func tagsRecorded(t *testing.T, name string, hop, reverse int, falls bool) {
 	f, err := os.Open(name)
 	check(t, err)
 	defer func() { _ = f.Close() }()
-	d, err := signals.NewReader(f)
+	d, err := replay.NewReader(f)
 	check(t, err)
-	var r signals.Record
+	var r replay.Record
 	var rates []units.Rate
 	told := 0
 	for {

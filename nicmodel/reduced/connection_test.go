@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/internal/windows"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/windows"
 	"github.com/sluice-rdma/sluice/units"
 )
 

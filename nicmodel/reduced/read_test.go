@@ -6,9 +6,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/internal/windows"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/windows"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )

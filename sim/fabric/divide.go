@@ -447,6 +447,9 @@ func (n *Network) alarm(at, p uint32) uint32 { return 2*p + uint32(n.inlets[at].
 
 // agenda holds the due times of the node that a lane runs, within a window: a calendar of
 // one turn, whose buckets hold alarms by their number.
+//
+// It is not the calendar of package des, which has events in any number, copies them and sorts
+// buckets: with 60 alarms in a window that takes 23 ns each, and this 10.
 type agenda struct {
 	start, end units.Time    // of the window
 	least      [2]units.Time // by side: when something is due after it, as far as this lane knows

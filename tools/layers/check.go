@@ -108,6 +108,9 @@ func check(root fs.FS, layers Layers) (findings []string, err error) {
 			if !slices.Contains(used[p], a) {
 				say(p, "it may import %s, which it does not; leaves and the standard library need no entry", a)
 			}
+			if strings.HasPrefix(p, "internal/") && !strings.HasPrefix(a, "internal/") && a != "C" && !foreign(a) {
+				say(p, "it imports %s, and internal/ is for what stands below all others: move it to whom it belongs", a)
+			}
 		}
 	}
 	return findings, nil

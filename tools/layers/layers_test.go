@@ -121,6 +121,7 @@ func TestCheckRows(t *testing.T) {
 		{"leaf", "more:\n  is: more\n  api: tool\n  imports: [units]", "more: it may import units, which it does not"},
 		{"public", "more:\n  is: more", "more: the package is public and its row in tools/layers/layers.yaml has no api"},
 		{"internal", "internal/more:\n  is: more\n  api: tool", "internal/more: the row in tools/layers/layers.yaml has an api"},
+		{"upper storey", "internal/more:\n  is: more\n  imports: [internal/other, pure]", "internal/more: it imports pure, and internal/ is for what stands below all others"},
 		{"audience", "more:\n  is: more\n  api: all", `more: unknown api "all"`},
 	}
 	for _, tt := range tests {
@@ -131,6 +132,11 @@ func TestCheckRows(t *testing.T) {
 			}
 			if strings.HasPrefix(tt.rows, "internal") {
 				root["internal/more/m.go"] = &fstest.MapFile{Data: []byte("package more\n")}
+			}
+			if strings.Contains(tt.rows, "internal/other") {
+				root["internal/more/m.go"].Data = []byte("package more\nimport (\"" + module + "/internal/other\"; \"" + module + "/pure\")\n")
+				root["internal/other/o.go"] = &fstest.MapFile{Data: []byte("package other\n")}
+				tt.rows += "\ninternal/other:\n  is: another"
 			}
 			root[source] = &fstest.MapFile{Data: []byte(rows + tt.rows)}
 			layers, err := read(root)

@@ -1,8 +1,8 @@
 package simverbs
 
 import (
-	"github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )

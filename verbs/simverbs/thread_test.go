@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
-	simhost "github.com/sluice-rdma/sluice/internal/host"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
+	simhost "github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/outfile"
-	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 )

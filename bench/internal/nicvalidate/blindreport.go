@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 //go:embed blindfirst.yaml

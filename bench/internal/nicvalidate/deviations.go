@@ -3,7 +3,7 @@ package nicvalidate
 import (
 	_ "embed" // how the model differs
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 //go:embed deviations.yaml

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/internal/deviations"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/nicmodel"
 )

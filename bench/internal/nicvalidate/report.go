@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/internal/deviations"
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 // Result is a row with the model's figures.

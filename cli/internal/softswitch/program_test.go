@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
-	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/sluice-rdma/sluice/bench/replay"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/enginetest"
 	"github.com/sluice-rdma/sluice/internal/ctest"
-	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -189,7 +189,7 @@ func (f *flow) differs(memory []byte) string {
 // not have: marks, notices, more hops.
 type recorder struct {
 	cc.Engine
-	source *signals.Source
+	source *replay.Source
 	qpn    uint32
 	env    cc.Env
 	rng    *rand.Rand
@@ -242,8 +242,8 @@ func record(t testing.TB, e *engine, n, round int, rng *rand.Rand) []byte {
 	}
 	var file bytes.Buffer
 	file.Grow(40 * n)
-	rec := signals.NewRecorder(&file)
-	source, err := rec.Source(signals.Stream{Device: "link", Engine: e.name, Line: int64(env.LineRate), Base: env.BaseRTT.Microseconds(), MTU: int64(env.MTU)})
+	rec := replay.NewRecorder(&file)
+	source, err := rec.Source(replay.Stream{Device: "link", Engine: e.name, Line: int64(env.LineRate), Base: env.BaseRTT.Microseconds(), MTU: int64(env.MTU)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func garble(a *cc.Ack, path *telemetry.Stack, rng *rand.Rand) {
 // between, and losses, timeouts, and notifications.
 func (p *peer) replay(t testing.TB, e *engine, kind int, recording []byte, rng *rand.Rand) (acks int) {
 	t.Helper()
-	r, err := signals.NewReader(bytes.NewReader(recording))
+	r, err := replay.NewReader(bytes.NewReader(recording))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func (p *peer) replay(t testing.TB, e *engine, kind int, recording []byte, rng *
 	}
 	var path telemetry.Stack
 	for {
-		var rec signals.Record
+		var rec replay.Record
 		err := r.Next(&rec)
 		if errors.Is(err, io.EOF) {
 			p.flush(t, all)

@@ -8,6 +8,9 @@ import (
 // agenda is the events of a NIC in a divided network: in order of time, and at one instant
 // in the order in which they were scheduled. Most of them need no heap. Of three kinds there
 // is mostly one; and received packets reach the transport mostly in the order of arrival.
+//
+// It is not the calendar of package des: with a thousand NICs in turn, eight events each, a calendar
+// a NIC takes 36 ns an event and this 27, which has fewer cache lines.
 type agenda struct {
 	seq   uint32
 	ones  [3]entry // EvSchedule, EvLimiter, EvWire: at is Never where there is none

@@ -1,0 +1,3 @@
+package reproduce
+
+//go:generate go run ../../cmd/sluice reproduce --quiet --from ../../docs/reproductions.json --markdown ../../docs/reproductions.md
