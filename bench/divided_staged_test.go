@@ -21,7 +21,7 @@ func TestDividedWholeStaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if racedetector.On && (name == "link-failure" || name == "powertcp-rdcn") {
-				t.Skip("a minute each; failures under the race detector are drop's and forward's")
+				t.Skip("failures under the race detector are drop's and forward's")
 			}
 			agree(t, load(t, name, append(sets, "expect=[]")...))
 		})

@@ -1,19 +1,15 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
-	"runtime"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // Scenarios give the same bytes in windows, whoever runs them, as undivided: results,
 // series and the record of each flow.
 func TestDividedRunsAgree(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	type run struct {
 		name string
 		sets []string
@@ -39,53 +35,9 @@ func TestDividedRunsAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if divided := runsAgree(t, s); divided < len(s.Systems) {
-				t.Errorf("%d of %d systems ran divided", divided, len(s.Systems))
-			}
+			agree(t, s)
 		})
 	}
-}
-
-// runsAgree runs a scenario undivided and by 1 to 3 workers, compares the results, and
-// returns how many of its systems ran divided.
-func runsAgree(t *testing.T, s *scenario.Scenario) (divided int) {
-	t.Helper()
-	run := func(workers int) string {
-		var out []byte
-		opt := Options{Workers: workers, smallWindows: true}
-		opt.Flows = func(r *results.FlowRecord) error {
-			b, err := json.Marshal(r)
-			out = append(append(out, b...), '\n')
-			return err
-		}
-		r, err := Run(s, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		divided = 0
-		r.WallS, r.Events = 0, 0
-		for _, sys := range r.Systems {
-			if sys.Undivided == "" {
-				divided++
-			} else if workers == 1 {
-				t.Logf("%s: undivided: %s", sys.Name, sys.Undivided)
-			}
-			sys.WallS, sys.Events, sys.Undivided = 0, 0, ""
-		}
-		b, err := json.MarshalIndent(r, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(append(out, b...))
-	}
-	want := run(0)
-	// Systems run beside each other if there are workers for that: three for each.
-	for _, workers := range []int{1, 2, 3 * len(s.Systems)} {
-		if got := run(workers); got != want {
-			t.Errorf("%d workers: %s", workers, firstDifference(got, want))
-		}
-	}
-	return divided
 }
 
 func firstDifference(got, want string) string {

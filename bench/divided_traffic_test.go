@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -111,7 +110,6 @@ var randomTraffic = rapid.Custom(func(t *rapid.T) string {
 
 // Random scenarios of them give the same bytes in windows as undivided.
 func TestRandomDividedTrafficAgrees(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	n := 80
 	if testing.Short() || racedetector.On {
 		n = 8
@@ -122,7 +120,7 @@ func TestRandomDividedTrafficAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if runsAgree(t, s) != 1 || t.Failed() {
+		if agree(t, s); t.Failed() {
 			t.Fatalf("scenario %d does not agree, or did not run divided:\n%s", i, text)
 		}
 	}

@@ -30,7 +30,7 @@ systems: [{engine: none}]
 func TestADeadlockIsNamed(t *testing.T) {
 	text := ringOf(5, 2, "fabric: {pfc: {xoff: 40KiB}}")
 	var first []byte
-	for _, workers := range []int{0, 1, 2, 3} {
+	for _, workers := range runsOf(0, 1, 2, 3) {
 		r, err := Run(parse(t, text), Options{Workers: workers, smallWindows: true})
 		if err != nil {
 			t.Fatal(err)

@@ -44,6 +44,15 @@ func model(t testing.TB, options string) (a, b verbs.Device) {
 	return a, b
 }
 
+// notUnderRace skips a test of many runs on the model, whose ends take turns: TestBandwidthOnTheModel,
+// TestUnreliableOnTheModel and TestLatencyOnTheModel have them under the race detector.
+func notUnderRace(t *testing.T) {
+	t.Helper()
+	if racedetector.On {
+		t.Skip("long, and both ends take turns: nothing more for the race detector")
+	}
+}
+
 // run runs both ends on the model, and checks that they leave nothing behind.
 func run(t testing.TB, c Config, p Pacing) *Result {
 	t.Helper()
@@ -183,6 +192,7 @@ func TestLatencyOnTheModel(t *testing.T) {
 
 // The same call gives the same figures, to the last digit.
 func TestRerunsAreAlike(t *testing.T) {
+	notUnderRace(t)
 	for _, test := range Tests() {
 		for name, change := range map[string]func(*Config){
 			"plain":         func(*Config) {},
@@ -211,6 +221,7 @@ func TestRerunsAreAlike(t *testing.T) {
 }
 
 func TestAllSizes(t *testing.T) {
+	notUnderRace(t)
 	for _, test := range Tests() {
 		c := DefaultConfig(test)
 		c.All, c.Iterations, c.MTU = true, 5, 4096
@@ -233,6 +244,7 @@ func TestAllSizes(t *testing.T) {
 }
 
 func TestWaysToPost(t *testing.T) {
+	notUnderRace(t)
 	for name, change := range map[string]func(*Config){
 		"post list":              func(c *Config) { c.PostList = 10 },
 		"post list, every fifth": func(c *Config) { c.PostList, c.CQMod = 10, 5 },
@@ -250,8 +262,8 @@ func TestWaysToPost(t *testing.T) {
 		"class":                  func(c *Config) { c.SL, c.TClass = 3, 96 },
 	} {
 		for _, verb := range []Verb{Write, Read, Send} {
-			if verb == Read && name == "inline" || racedetector.On && verb != Read {
-				continue // both ends take turns: once is enough for the race detector
+			if verb == Read && name == "inline" {
+				continue
 			}
 			c := DefaultConfig(Test{Verb: verb})
 			c.Iterations = 200
@@ -272,6 +284,7 @@ func TestWaysToPost(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
+	notUnderRace(t)
 	for _, test := range Tests() {
 		for _, bidirectional := range []bool{false, !test.Latency} {
 			c := DefaultConfig(test)
@@ -303,6 +316,7 @@ func oneWay(r *Row) *Bandwidth {
 
 // A fixed rate holds, whatever the size of a message.
 func TestFixedRate(t *testing.T) {
+	notUnderRace(t)
 	for _, rate := range []units.Rate{100 * units.Mbps, units.Gbps, 40 * units.Gbps} {
 		for _, size := range []int{4096, 65536} {
 			c := DefaultConfig(Test{Verb: Write})
@@ -316,6 +330,7 @@ func TestFixedRate(t *testing.T) {
 }
 
 func TestEngines(t *testing.T) {
+	notUnderRace(t)
 	for _, engine := range []string{"none", "timely", "powertcp", "theta-powertcp", "poseidon"} {
 		c := DefaultConfig(Test{Verb: Write})
 		c.Iterations, c.QPs = 300, 2

@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	_ "github.com/sluice-rdma/sluice/cc/all"
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 )
 
 // TestMain runs a sweep in place of the tests where a test asks for that in a process of
@@ -206,6 +207,9 @@ func begin(t *testing.T, f Folder) *exec.Cmd {
 // TestKilled kills a run at twenty random instants. What comes out is what a run without
 // a kill gives.
 func TestKilled(t *testing.T) {
+	if racedetector.On {
+		t.Skip("long, and of processes that share files: TestSweep has goroutines for the race detector")
+	}
 	const text = "scenarios: [quickstart]\nseeds: 60\nparameters:\n  - {key: duration, values: [0.1ms, 0.2ms]}\n"
 	whole, _ := planned(t, text)
 	runAll(t, whole, 1)
