@@ -3,18 +3,21 @@ package ownnet
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// inside is the variable that says in which process's namespace a process is.
-const inside = "SLUICE_TEST_NETWORK"
+// inside is the variable that says that a process is in one. Tests that keep variables of ours from what they start
+// leave it.
+const inside = "OWN_TEST_NETWORK"
 
 // Enter executes the program anew in a network namespace that has the loopback alone, once: what it starts stays there. It is
 // for an init function of tests, which runs on the main thread; a namespace is a thread's, and execution leaves no other.
-// Without the right to a namespace, as an ordinary user, it returns.
+// Without the right to a namespace, as an ordinary user, it returns, and so it does in a command that a test has made of its
+// program under another name.
 func Enter() {
-	if os.Getenv(inside) != "" {
+	if os.Getenv(inside) != "" || !strings.HasSuffix(os.Args[0], ".test") {
 		return
 	}
 	self, err := os.Executable()
@@ -36,7 +39,7 @@ func loopback() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
