@@ -15,6 +15,7 @@ import (
 // Completion times by size are those of all flows, each in its range: with the edges that
 // slowdowns have, as many in each.
 func TestCompletionBySize(t *testing.T) {
+	notUnderRace(t)
 	s, err := scenario.Load("websearch", "duration=3ms", "warmup=0", "workloads[websearch].stop=2ms", "systems=[{engine: powertcp}]",
 		"measure.sizes=[10KB, 100KB, 1MB, 10MB]", "topology.trunk_rate=25Gbps", "measure.sample=20us",
 		"measure.switches=[spine0, tor0]", "measure.links=[tor0->spine0, tor0->spine1, tor0->h0, tor0->h1, tor0->h2, tor0->h3, tor0->h4, tor0->h5, tor0->h6, tor0->h7]")

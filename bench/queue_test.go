@@ -135,6 +135,7 @@ workloads: [{kind: incast, receiver: h2, size: 400KiB}]
 // steps of a series make up the whole; of links, priorities and buffers, with either model of
 // the NIC, from any warm-up on.
 func TestQueueOfAnySample(t *testing.T) {
+	notUnderRace(t)
 	const text = `
 duration: %s
 warmup: %s

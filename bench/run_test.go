@@ -96,6 +96,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 16KiB}]}]
 }
 
 func TestSameSeedSameBytes(t *testing.T) {
+	notUnderRace(t)
 	text := func(seed uint64) []byte {
 		r, err := Run(load(t, "websearch", "duration=3ms", "warmup=1ms"), Options{Seed: &seed})
 		if err != nil {

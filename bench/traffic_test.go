@@ -120,6 +120,7 @@ func TestOpenLoopLatency(t *testing.T) {
 }
 
 func TestTrafficSameSeedSameBytes(t *testing.T) {
+	notUnderRace(t)
 	text := sixHosts + `
 workloads:
   - {kind: all-reduce, size: 1MB, iterations: 3, gap: 20us}
