@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all test-long bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers api-check p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all test-long test-long-others test-guests bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check look fmt-check vet portable lint tidy-check generate-check layers api-check p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -139,9 +139,9 @@ install-libsluice: libsluice libsluice-virtual ## install the C library under PR
 	@$(call pc,$(PREFIX),$(LIBDIR),$(PREFIX)/include) >$(DESTDIR)$(LIBDIR)/pkgconfig/sluice.pc
 	@[ -n "$(DESTDIR)" ] || libsluice/loader.sh $(LIBDIR)
 
-# What emulates a guest runs last and by itself: beside other tests its processor
-# stands still for longer than protocols wait. It runs each time: that the command
-# which these tests build has changed, Go's test cache does not see.
+# What emulates a guest runs by itself, or beside what takes no processor from it (.ci/steps):
+# beside other tests its processor stands still for longer than protocols wait. It runs each
+# time: that the command which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./internal/rxetest
 OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$)
 # On a slow machine some packages take more than Go's ten minutes.
@@ -159,9 +159,15 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 	@$(test-guests) $(GUESTS)
 
 # By name, so a test that is as long under -short runs again where another package's of its name is not.
-test-long: need-go deps-all $(GOTESTSUM) ## run what make test leaves out of test-all, and nothing again that it runs whole
+# Backwards, as packages of verbs and libsluice take minutes and would else be left alone at the end.
+test-long: test-long-others ## run what make test leaves out of test-all, and nothing again that it runs whole
+	@$(test-guests) $(GUESTS)
+
+test-long-others: need-go deps-all $(GOTESTSUM)
 	@echo '$(CHOSEN)'
-	@long=$$($(GO) run ./tools/longtests names) && where=$$($(GO) run ./tools/longtests packages | grep -v -x $(addprefix -e ,$(GUESTS))) && $(test-others) -run "$$long" $$where
+	@long=$$($(GO) run ./tools/longtests names) && where=$$($(GO) run ./tools/longtests packages | grep -v -x $(addprefix -e ,$(GUESTS)) | sort -r) && $(test-others) -run "$$long" $$where
+
+test-guests: need-go
 	@$(test-guests) $(GUESTS)
 
 test-k8s: need-go ## build a kube-apiserver, minutes, and have it judge the job files of sluice sweep (docs/sweep.md)
@@ -241,7 +247,10 @@ MUTANTS ?= plant
 mutants: need-go ## plant faults one by one, and see which the unit tests find; most of an hour (docs/mutants.md)
 	@$(GO) run ./tools/mutants $(MUTANTS)
 
-check: fmt-check vet portable layers api-check tidy-check lint generate-check ## everything CI checks besides the tests
+check: look generate-check ## everything CI checks besides the tests
+
+# All of it that writes no file of the tree.
+look: fmt-check vet portable layers api-check tidy-check lint
 
 fmt-check: need-go ## all Go files are as gofmt writes them
 	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \

@@ -13,6 +13,7 @@ import (
 // conserved makes a simulation of two flows, one of them without end.
 func conserved(t *testing.T, sets ...string) *simulation {
 	t.Helper()
+	notUnderRace(t)
 	s, err := scenario.Parse("test.yaml", []byte(`
 duration: 100us
 topology: {kind: star, hosts: 3, host_rate: 25Gbps}

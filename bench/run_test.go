@@ -22,8 +22,10 @@ func load(t testing.TB, name string, sets ...string) *scenario.Scenario {
 	return s
 }
 
+// run runs a scenario on one goroutine, so not under the race detector.
 func run(t testing.TB, s *scenario.Scenario) *results.Result {
 	t.Helper()
+	notUnderRace(t)
 	r, err := Run(s, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -187,13 +189,13 @@ func TestPowerTCPIncast(t *testing.T) {
 	}
 }
 
-// notUnderRace skips a test of many simulations on one goroutine each, which would take
+// notUnderRace skips a test of simulations on one goroutine each, which would take
 // most of the detector's time; TestSystemsBesideEachOther and TestDividedRunsAgree have
 // the workers that it is for.
-func notUnderRace(t *testing.T) {
+func notUnderRace(t testing.TB) {
 	t.Helper()
 	if racedetector.On {
-		t.Skip("long, and on one goroutine: nothing for the race detector")
+		t.Skip("on one goroutine: nothing for the race detector")
 	}
 }
 

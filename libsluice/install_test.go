@@ -57,7 +57,7 @@ func TestInstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		script := "make -s -C " + top + " install-libsluice IBVERBS=yes LIB=" + lib + `
+		script := "make -s -C " + top + " -o libsluice install-libsluice IBVERBS=yes LIB=" + lib + `
 			gcc -o app app.c $(pkg-config --cflags --libs sluice)
 			./app
 			ldd app`

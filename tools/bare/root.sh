@@ -122,6 +122,10 @@ cp -a "$("$go" env GOROOT)" "$root/usr/local/go"
 git clone --quiet --no-hardlinks "$top" "$root/root/sluice"
 # Files that tests read where a checkout has them beside it.
 if [ -n "${SLUICE_RXE_CAPTURE:-}" ]; then cp "$SLUICE_RXE_CAPTURE" "$root/root/capture.pcap.gz"; fi
+if [ -n "${SLUICE_LINTERS:-}" ]; then
+	mkdir "$root/root/sluice/bin"
+	cp $SLUICE_LINTERS "$root/root/sluice/bin/" 2>/dev/null || : # a pattern, which may match nothing
+fi
 echo "it took $(($(date +%s) - began)) s"
 
 # A login's environment, with the machine's proxies, certificates and Go modules.

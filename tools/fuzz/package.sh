@@ -11,7 +11,7 @@ cd "$1"
 package=$("$go" list .)
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
-"$go" test -c -vet=off -fuzz . -o "$binary" .
+"$go" test -c -vet=off -ldflags='-s -w' -fuzz . -o "$binary" .
 for target in $("$binary" -test.list '^Fuzz'); do
 	began=$(date +%s)
 	if ! out=$("$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$FUZZTIME" -test.fuzzminimizetime 10x \

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -791,8 +792,8 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// otherSpace is the network namespace that inNamespace makes.
-const otherSpace = "sluice-test"
+// otherSpace is the network namespace that inNamespace makes. Names are the machine's, whatever namespace a test is in.
+var otherSpace = fmt.Sprint("sluice-test-", os.Getpid())
 
 func ip(args string) error {
 	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
@@ -807,7 +808,7 @@ func ip(args string) error {
 // fd47::1 and fd47::2.
 func inNamespace(t testing.TB, f func(enter func(func()))) {
 	t.Helper()
-	const name = otherSpace
+	name := otherSpace
 	_ = ip("netns del " + name)
 	if err := ip("netns add " + name); err != nil {
 		t.Skipf("no network namespaces here: %v", err)

@@ -1,6 +1,7 @@
 package ccore
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,38 @@ import (
 
 	"github.com/sluice-rdma/sluice/internal/ctest"
 )
+
+// cores are objects of sluice_core.c by the options that they were compiled with, in a folder of their own.
+var cores = struct {
+	dir  string
+	made map[string]string
+}{made: map[string]string{}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if cores.dir != "" {
+		_ = os.RemoveAll(cores.dir) // temporary
+	}
+	os.Exit(code)
+}
+
+// core compiles sluice_core.c, once for all tests that link it with the same options.
+func core(t testing.TB, options ...string) string {
+	t.Helper()
+	key := strings.Join(options, " ")
+	if cores.made[key] == "" {
+		if cores.dir == "" {
+			var err error
+			if cores.dir, err = os.MkdirTemp("", "sluice-core"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		object := filepath.Join(cores.dir, fmt.Sprint(len(cores.made), ".o"))
+		ctest.Compile(t, append(options, "-c", "-o", object, "src/sluice_core.c")...)
+		cores.made[key] = object
+	}
+	return cores.made[key]
+}
 
 // Each way of compiling takes all of the code without a warning.
 func TestItCompilesWithoutWarnings(t *testing.T) {

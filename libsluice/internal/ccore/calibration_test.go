@@ -33,7 +33,7 @@ func TestTheCalibrationIsGoBitForBit(t *testing.T) {
 	}
 	for _, options := range [][]string{{"-O2"}, {"-O3", "-march=native"}} {
 		program := filepath.Join(t.TempDir(), "calibrate")
-		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/calibrate.c", "src/sluice_core.c")...)
+		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/calibrate.c", core(t, options...))...)
 		c := converse(t, program, calibrationCalls)
 		asked, mapped := 0, 0
 		for round := 0; c.total < n/2; round++ {

@@ -48,7 +48,7 @@ func TestTheCompletionTableIsGoBitForBit(t *testing.T) {
 		t.Logf("%d calls, not 4000000: -short", n)
 	}
 	program := filepath.Join(t.TempDir(), "completions")
-	ctest.Compile(t, "-O2", "-Isrc", "-o", program, "testdata/completions.c", "src/sluice_core.c")
+	ctest.Compile(t, "-O2", "-Isrc", "-o", program, "testdata/completions.c", core(t, "-O2"))
 	c := converse(t, program, completionsCalls)
 	rng := rand.New(rand.NewPCG(23, 0))
 	type open struct {

@@ -410,7 +410,7 @@ func buildReplay(t testing.TB, options ...string) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "replay")
-	ctest.Compile(t, append(options, "-Isrc", "-I"+dir, "-o", program, "testdata/replay.c", "src/sluice_core.c")...)
+	ctest.Compile(t, append(options, "-Isrc", "-I"+dir, "-o", program, "testdata/replay.c", core(t, options...))...)
 	return program
 }
 

@@ -94,7 +94,7 @@ func TestTheLimiterIsGoBitForBit(t *testing.T) {
 	}
 	for _, options := range [][]string{{"-O2"}, {"-O3", "-march=native", "-DSLUICE_PORTABLE"}} {
 		program := filepath.Join(t.TempDir(), "limiter")
-		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/limiter.c", "src/sluice_core.c")...)
+		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/limiter.c", core(t, options...))...)
 		c := converse(t, program, callNames)
 		for round := 0; c.total < n/2; round++ {
 			limiter(t, c, round, min(n/2, 250_000))

@@ -137,14 +137,14 @@ func (p *pacer) run(segments int) {
 	}
 }
 
-func buildPace(t testing.TB, options ...string) string {
+func buildPace(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "engines.h"), []byte(list()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "pace")
-	ctest.Compile(t, append(append([]string{"-O2"}, options...), "-Isrc", "-I"+dir, "-o", program, "testdata/pace.c", "src/sluice_core.c")...)
+	ctest.Compile(t, "-O2", "-Isrc", "-I"+dir, "-o", program, "testdata/pace.c", core(t, "-O2"))
 	return program
 }
 
@@ -174,11 +174,12 @@ func TestAPacedLoopIsGoBitForBit(t *testing.T) {
 // A process that forks goes on in both halves: there is no thread to be lost, and
 // nothing outside of the program's memory.
 func TestItSurvivesFork(t *testing.T) {
-	out, err := exec.Command(buildPace(t), "timely", "10", "20000", "fork").Output()
+	program := buildPace(t)
+	out, err := exec.Command(program, "timely", "10", "20000", "fork").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := exec.Command(buildPace(t), "timely", "10", "20000").Output()
+	whole, err := exec.Command(program, "timely", "10", "20000").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package ownnet
+
+// Enter does nothing: there are no network namespaces.
+func Enter() {}

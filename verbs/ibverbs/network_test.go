@@ -1,0 +1,8 @@
+//go:build ibverbs
+
+package ibverbs
+
+import "github.com/sluice-rdma/sluice/internal/ownnet"
+
+// Addresses and ports of these tests are nobody else's.
+func init() { ownnet.Enter() }
