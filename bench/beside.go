@@ -47,7 +47,7 @@ var errDropped = errors.New("an earlier system failed")
 // the runs after it; the runs before it go on. All have ended when inOrder returns.
 //
 // With one job everything happens in the caller's goroutine.
-func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) error {
+func inOrder(n, jobs int, run func(i int, t *slot) outcome, take func(outcome)) error {
 	if jobs == 1 {
 		for i := range n {
 			o := run(i, nil)
@@ -58,9 +58,9 @@ func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) 
 		}
 		return nil
 	}
-	turns, ended := make([]*turn, n), make([]chan outcome, n)
+	slots, ended := make([]*slot, n), make([]chan outcome, n)
 	for i := range n {
-		turns[i] = &turn{come: make(chan struct{}), dropped: make(chan struct{})}
+		slots[i] = &slot{come: make(chan struct{}), dropped: make(chan struct{})}
 		ended[i] = make(chan outcome, 1)
 	}
 	var drop sync.Mutex
@@ -69,7 +69,7 @@ func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) 
 		drop.Lock()
 		defer drop.Unlock()
 		for ; left > i; left-- {
-			close(turns[left-1].dropped)
+			close(slots[left-1].dropped)
 		}
 	}
 	next := make(chan int)
@@ -78,8 +78,8 @@ func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) 
 		crew.Go(func() {
 			for i := range next {
 				o := outcome{err: errDropped}
-				if !turns[i].over() {
-					o = run(i, turns[i])
+				if !slots[i].over() {
+					o = run(i, slots[i])
 				}
 				if o.err != nil {
 					dropFrom(i + 1)
@@ -96,9 +96,9 @@ func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) 
 	})
 	defer crew.Wait()
 	for i := range n {
-		close(turns[i].come)
+		close(slots[i].come)
 		o := <-ended[i] // of one that was interrupted, what it wrote until then counts
-		if err := turns[i].flush(); o.err == nil {
+		if err := slots[i].flush(); o.err == nil {
 			o.err = err
 		}
 		if o.err != nil {
@@ -110,9 +110,9 @@ func inOrder(n, jobs int, run func(i int, t *turn) outcome, take func(outcome)) 
 	return nil
 }
 
-// turn is a run's place among those beside it. What it writes before its turn is kept, and
+// slot is a run's place among those beside it. What it writes before its turn is kept, and
 // when that is much, it waits.
-type turn struct {
+type slot struct {
 	come    chan struct{} // closed when those before have ended
 	dropped chan struct{} // closed when one of them has failed
 	kept    []func() error
@@ -122,7 +122,7 @@ type turn struct {
 const keptRows = 1 << 16
 
 // over reports whether nobody waits for the run.
-func (t *turn) over() bool {
+func (t *slot) over() bool {
 	select {
 	case <-t.dropped:
 		return true
@@ -133,7 +133,7 @@ func (t *turn) over() bool {
 
 // write writes a row by now if it is the run's turn; otherwise it keeps the function that
 // keep returns, which writes a copy.
-func (t *turn) write(now func() error, keep func() func() error) error {
+func (t *slot) write(now func() error, keep func() func() error) error {
 	if len(t.kept) < keptRows {
 		select {
 		case <-t.come:
@@ -154,7 +154,7 @@ func (t *turn) write(now func() error, keep func() func() error) error {
 }
 
 // flush writes what was kept.
-func (t *turn) flush() error {
+func (t *slot) flush() error {
 	for _, write := range t.kept {
 		if err := write(); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (t *turn) flush() error {
 }
 
 // ordered returns options by which a system writes in its turn, and not while mu is held.
-func (o *Options) ordered(t *turn, mu *sync.Mutex) *Options {
+func (o *Options) ordered(t *slot, mu *sync.Mutex) *Options {
 	if t == nil {
 		return o
 	}

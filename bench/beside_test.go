@@ -125,10 +125,10 @@ func TestSystemsAtOnce(t *testing.T) {
 func TestTurnsKeepOrder(t *testing.T) {
 	const runs, rows = 5, keptRows + 100
 	var got, taken []int
-	err := inOrder(runs, 3, func(i int, turn *turn) outcome {
+	err := inOrder(runs, 3, func(i int, slot *slot) outcome {
 		for k := range rows {
 			write := func() error { got = append(got, i*rows+k); return nil }
-			if err := turn.write(write, func() func() error { return write }); err != nil {
+			if err := slot.write(write, func() func() error { return write }); err != nil {
 				return outcome{err: err}
 			}
 		}
@@ -152,9 +152,9 @@ func TestRunThatFails(t *testing.T) {
 	failed, later := make(chan struct{}), make(chan struct{})
 	var got, taken []int
 	var dropped atomic.Int32
-	err := inOrder(4, 3, func(i int, turn *turn) outcome {
+	err := inOrder(4, 3, func(i int, slot *slot) outcome {
 		write := func() error { got = append(got, i); return nil }
-		if err := turn.write(write, func() func() error { return write }); err != nil {
+		if err := slot.write(write, func() func() error { return write }); err != nil {
 			t.Error(err)
 		}
 		switch i {
@@ -166,7 +166,7 @@ func TestRunThatFails(t *testing.T) {
 			return outcome{err: boom}
 		default:
 			close(later) // once: run 3 never starts
-			for turn.write(write, func() func() error { return write }) == nil {
+			for slot.write(write, func() func() error { return write }) == nil {
 			}
 			dropped.Add(1)
 		}

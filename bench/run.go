@@ -41,7 +41,7 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	began := time.Now()
 	defer func() { r.WallS = time.Since(began).Seconds() }()
 	shown, jobs := newProgress(s, opt.Progress), opt.jobs(s)
-	run := func(i int, t *turn) outcome {
+	run := func(i int, t *slot) outcome {
 		start := time.Now()
 		one, end, err := runSystem(s, i, seed, opt.Workers/jobs, func(done float64) { shown.of(i, done) }, opt.ordered(t, &shown.mu), packets)
 		if at := (scenario.Errors)(nil); err != nil && !errors.As(err, &at) {

@@ -2,7 +2,7 @@ package completions
 
 import "github.com/sluice-rdma/sluice/verbs"
 
-type entry struct {
+type slot struct {
 	wc    verbs.WC
 	table *Table
 	last  uint32 // Table.Last
@@ -11,7 +11,7 @@ type entry struct {
 // Queue holds finished requests until the application polls them, in the order
 // in which they finished. The zero value is an empty queue.
 type Queue struct {
-	ring       []entry
+	ring       []slot
 	head, tail uint32 // free-running
 }
 
@@ -26,7 +26,7 @@ func (q *Queue) Reserve(n int) {
 	if n <= len(q.ring) {
 		return
 	}
-	ring := make([]entry, ceilPow2(n))
+	ring := make([]slot, ceilPow2(n))
 	for i, k := q.head, 0; i != q.tail; i, k = i+1, k+1 {
 		ring[k] = q.ring[i&uint32(len(q.ring)-1)]
 	}
@@ -59,8 +59,8 @@ func (q *Queue) push(t *Table) *verbs.WC {
 	return &q.put(t).wc
 }
 
-// put appends an entry of t, for which there is room.
-func (q *Queue) put(t *Table) *entry {
+// put appends an slot of t, for which there is room.
+func (q *Queue) put(t *Table) *slot {
 	e := &q.ring[q.tail&uint32(len(q.ring)-1)]
 	e.table, e.last = t, t.Last()
 	q.tail++

@@ -58,14 +58,14 @@ type Source struct {
 	number  uint64
 	free    chan *chunk
 	now     *chunk // being filled; nil if none was free
-	filled  uint64 // chunks started, by which entries know theirs
-	table   []entry
+	filled  uint64 // chunks started, by which those tracked know theirs
+	table   []tracked
 	used    int
 	dropped atomic.Uint64
 }
 
-// entry is a queue pair in a Source's table: open addressing, by QPN.
-type entry struct {
+// tracked is a queue pair in a Source's table: open addressing, by QPN.
+type tracked struct {
 	qpn    uint32
 	taken  bool
 	filled uint64 // the chunk of the last record
@@ -86,7 +86,7 @@ func (r *Recorder) Source(s Stream) (*Source, error) {
 	if r.closed {
 		return nil, errors.New("replay: the recorder is closed")
 	}
-	src := &Source{rec: r, number: uint64(len(r.streams)), free: make(chan *chunk, chunks+1), table: make([]entry, 64)}
+	src := &Source{rec: r, number: uint64(len(r.streams)), free: make(chan *chunk, chunks+1), table: make([]tracked, 64)}
 	for range chunks {
 		src.free <- &chunk{from: src, text: make([]byte, 0, chunkBytes)}
 	}
@@ -104,7 +104,7 @@ func (s *Source) Record(qpn uint32, a *cc.Ack, c cc.Control) {
 			return
 		}
 	}
-	e := s.entry(qpn)
+	e := s.tracked(qpn)
 	first := e.filled != s.filled
 	e.filled = s.filled
 	s.now.text = encode(s.now.text, qpn, first, &e.last, a, c)
@@ -143,11 +143,11 @@ func (s *Source) hand() {
 	s.now = nil
 }
 
-// entry finds a queue pair's place.
-func (s *Source) entry(qpn uint32) *entry {
+// tracked finds a queue pair's place.
+func (s *Source) tracked(qpn uint32) *tracked {
 	if 2*s.used >= len(s.table) {
 		old := s.table
-		s.table, s.used = make([]entry, 2*len(old)), 0
+		s.table, s.used = make([]tracked, 2*len(old)), 0
 		for i := range old {
 			if old[i].taken {
 				*s.place(old[i].qpn) = old[i]
@@ -163,7 +163,7 @@ func (s *Source) entry(qpn uint32) *entry {
 	return e
 }
 
-func (s *Source) place(qpn uint32) *entry {
+func (s *Source) place(qpn uint32) *tracked {
 	mask := uint32(len(s.table) - 1)
 	for i := qpn * 2654435769 >> 8 & mask; ; i = (i + 1) & mask {
 		if e := &s.table[i]; !e.taken || e.qpn == qpn {

@@ -154,7 +154,7 @@ func (n *nic) received(l *lane, now units.Time, r *receiver, c *rc.RecvCompletio
 func (n *nic) mix() {
 	if n.classes == nil {
 		n.classes = new(classTurns)
-		n.classes[n.fleet.cfg.Priority&7], n.due = n.due, turns{}
+		n.classes[n.fleet.cfg.Priority&7], n.due = n.due, line{}
 	}
 }
 

@@ -22,9 +22,9 @@ type nic struct {
 	paused   uint8
 	cuts     uint64 // how often engines lowered a rate or a window
 
-	due           turns       // senders with a packet that transport and window let go
+	due           line        // senders with a packet that transport and window let go
 	classes       *classTurns // instead of due, by priority, where flows have several
-	answers       bool        // whose turn it is: see turns
+	answers       bool        // whose turn it is: see line
 	order         uint32
 	senders       []sender
 	receivers     []receiver
@@ -45,7 +45,7 @@ type held struct {
 	frame  fabric.Frame
 }
 
-type classTurns [fabric.MaxPriorities]turns
+type classTurns [fabric.MaxPriorities]line
 
 // start is a sender that is to begin, or a message of a connection that the NIC will
 // know of.
@@ -258,7 +258,7 @@ func (n *nic) turn(l *lane, now units.Time) {
 }
 
 // turnOf has those in a line send that may, and returns when the next may.
-func (n *nic) turnOf(l *lane, now units.Time, of *turns) units.Time {
+func (n *nic) turnOf(l *lane, now units.Time, of *line) units.Time {
 	for {
 		q := of.first(now, n.answers)
 		if len(*q) == 0 {

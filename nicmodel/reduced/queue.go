@@ -5,28 +5,28 @@ import "github.com/sluice-rdma/sluice/units"
 // queue is the senders of a NIC that have something to send, a binary heap by
 // when they may, and among those of an instant by their order in line. A sender
 // knows its place.
-type queue []entry
+type queue []waiting
 
-type entry struct {
+type waiting struct {
 	at     units.Time
 	order  uint32
 	sender uint32 // slot
 }
 
-func (a *entry) before(b *entry) bool {
+func (a *waiting) before(b *waiting) bool {
 	if a.at != b.at {
 		return a.at < b.at
 	}
 	return int32(a.order-b.order) < 0
 }
 
-// turns is those in line for the wire at one priority. Requests and responses take turns, as
+// line is those in line for the wire at one priority. Requests and responses take turns, as
 // in staged NICs.
-type turns struct{ requests, responses queue }
+type line struct{ requests, responses queue }
 
 // first returns the queue whose first sender is next: of two that may send now that whose
 // turn it is, else the one that may earlier.
-func (of *turns) first(now units.Time, answers bool) *queue {
+func (of *line) first(now units.Time, answers bool) *queue {
 	if len(of.responses) == 0 {
 		return &of.requests
 	}
@@ -52,8 +52,8 @@ func (n *nic) queueOf(s *sender) *queue {
 	return &of.requests
 }
 
-// place puts an entry at i, and records i at its sender.
-func (n *nic) place(q queue, i int, e entry) {
+// place puts a waiting sender at i, and records i at its sender.
+func (n *nic) place(q queue, i int, e waiting) {
 	q[i] = e
 	n.senders[e.sender].place = int32(i + 1)
 }
@@ -61,7 +61,7 @@ func (n *nic) place(q queue, i int, e entry) {
 // push adds a sender, or gives one that is there another time.
 func (n *nic) push(slot uint32, at units.Time) {
 	n.order++
-	e := entry{at, n.order, slot}
+	e := waiting{at, n.order, slot}
 	s := &n.senders[slot]
 	q := n.queueOf(s)
 	i := int(s.place) - 1
@@ -72,8 +72,8 @@ func (n *nic) push(slot uint32, at units.Time) {
 	n.sift(*q, i, e)
 }
 
-// sift finds the place of an entry for which there is room at i.
-func (n *nic) sift(q queue, i int, e entry) {
+// sift finds the place of a waiting sender for which there is room at i.
+func (n *nic) sift(q queue, i int, e waiting) {
 	for i > 0 {
 		up := (i - 1) / 2
 		if !e.before(&q[up]) {

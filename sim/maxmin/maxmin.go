@@ -62,7 +62,7 @@ func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]flo
 	q := s.queue[:0]
 	for l := range links {
 		if links[l].n > 0 {
-			q = append(q, entry{links[l].share(), l})
+			q = append(q, bottleneck{links[l].share(), l})
 		}
 	}
 	s.queue = q
@@ -70,7 +70,7 @@ func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]flo
 		q.down(i)
 	}
 	for len(q) > 0 {
-		// Shares only grow as flows stop elsewhere, so the least entry whose
+		// Shares only grow as flows stop elsewhere, so the least bottleneck whose
 		// share is still what it says is the next link to fill up.
 		e := q[0]
 		full := &links[e.link]
@@ -111,21 +111,21 @@ type link struct {
 
 func (l *link) share() float64 { return l.left / l.cost }
 
-// entry is a link with the rate at which it is full if no flow stops before.
-type entry struct {
+// bottleneck is a link with the rate at which it is full if no flow stops before.
+type bottleneck struct {
 	share float64
 	link  int
 }
 
-// queue is a heap of entries by share, then by link, so that the order never
+// queue is a heap of bottlenecks by share, then by link, so that the order never
 // depends on chance.
-type queue []entry
+type queue []bottleneck
 
 func (q queue) less(i, j int) bool {
 	return q[i].share < q[j].share || q[i].share == q[j].share && q[i].link < q[j].link
 }
 
-// down puts an entry in its place among those below it.
+// down puts a bottleneck in its place among those below it.
 func (q queue) down(i int) {
 	for {
 		least := i
