@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // Markdown writes docs/reproductions.md: each row, and the deviations with what they
@@ -46,7 +47,7 @@ All rows take their systems from one file,
 
 func (r *Report) markdownPaper(b *strings.Builder, p *paper, known []deviations.Deviation) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.Title)
-	some := false
+	var t *markdown.Table
 	var missing []string
 	for _, about := range p.Rows {
 		row := r.row(about.ID)
@@ -54,9 +55,8 @@ func (r *Report) markdownPaper(b *strings.Builder, p *paper, known []deviations.
 			missing = append(missing, fmt.Sprintf("`%s` (%s)", about.ID, about.Source))
 			continue
 		}
-		if !some {
-			b.WriteString("| row | what | paper | ours | |\n|---|---|---|---|---|\n")
-			some = true
+		if t == nil {
+			t = markdown.NewTable(b, "row", "what", "paper", "ours", "")
 		}
 		for i, c := range row.Checks {
 			id := ""
@@ -69,7 +69,7 @@ func (r *Report) markdownPaper(b *strings.Builder, p *paper, known []deviations.
 					verdict += fmt.Sprintf(" [D%d](#d%d)", n, n)
 				}
 			}
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", id, cell(c.Text), number(c.Paper), withInterval(c.Ours, c.Low, c.High), verdict)
+			t.Row(id, c.Text, number(c.Paper), withInterval(c.Ours, c.Low, c.High), verdict)
 		}
 	}
 	if len(missing) > 0 {
@@ -100,9 +100,10 @@ func (r *rowResult) markdown(b *strings.Builder) {
 	if r.Seeds > 1 {
 		seeds = fmt.Sprintf("mean of %d seeds, 95 percent interval", r.Seeds)
 	}
-	fmt.Fprintf(b, "\n\n| figure | paper | ours (%s) |\n|---|---|---|\n", seeds)
+	b.WriteString("\n\n")
+	t := markdown.NewTable(b, "figure", "paper", "ours ("+seeds+")")
 	for _, f := range r.Figures {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, number(f.Paper), withInterval(f.Ours, f.Low, f.High))
+		t.Row(markdown.Code(f.Name), number(f.Paper), withInterval(f.Ours, f.Low, f.High))
 	}
 }
 
@@ -122,7 +123,7 @@ func (r *Report) markdownDeviations(b *strings.Builder, all []deviations.Deviati
 			}
 			for _, c := range row.Checks {
 				if !c.Met {
-					fmt.Fprintf(b, "\n- `%s`, %s: paper %s, ours %s; %s", id, cell(c.Text), number(c.Paper), withInterval(c.Ours, c.Low, c.High), c.Why)
+					fmt.Fprintf(b, "\n- `%s`, %s: paper %s, ours %s; %s", id, c.Text, number(c.Paper), withInterval(c.Ours, c.Low, c.High), c.Why)
 				}
 			}
 		}
@@ -155,6 +156,3 @@ func withInterval(n, low, high Number) string {
 	}
 	return fmt.Sprintf("%v (%v to %v)", n, low, high)
 }
-
-// cell keeps a text from ending a column.
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // pages have the tables.
@@ -38,16 +40,16 @@ func fill(page []byte, layers Layers) ([]byte, error) {
 // table is the table of all packages, or of those for an audience.
 func (l Layers) table(audience string) string {
 	var b strings.Builder
+	head := []string{"package", "is"}
 	if audience == "all" {
-		b.WriteString("| package | is | pure | may import, beside leaves |\n|---|---|---|---|\n")
-	} else {
-		b.WriteString("| package | is |\n|---|---|\n")
+		head = append(head, "pure", "may import, beside leaves")
 	}
+	t := markdown.NewTable(&b, head...)
 	for _, p := range l.paths {
 		row := l.rows[p]
 		if audience != "all" {
 			if row.API == audience {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", p, row.Is)
+				t.Row(markdown.Code(p), row.Is)
 			}
 			continue
 		}
@@ -58,10 +60,10 @@ func (l Layers) table(audience string) string {
 		var imports []string
 		for _, a := range row.Imports {
 			if !foreign(a) && a != "C" {
-				imports = append(imports, "`"+a+"`")
+				imports = append(imports, markdown.Code(a))
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p, row.Is, pure, strings.Join(imports, ", "))
+		t.Row(markdown.Code(p), row.Is, pure, strings.Join(imports, ", "))
 	}
 	return b.String()
 }

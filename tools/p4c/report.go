@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // report prints the tables, and fails if a program does not compile.
@@ -18,26 +20,28 @@ func report(w io.Writer, tools map[string]tool, rows []row) error {
 		}
 	}
 	fmt.Fprintf(&b, "Compilers: %s.\n\n", strings.Join(have, ", "))
-	b.WriteString("| program | compiler | for | |\n|---|---|---|---|\n")
+	t := markdown.NewTable(&b, "program", "compiler", "for", "")
 	failed := 0
 	for _, r := range rows {
 		said := "compiles"
 		if r.fault != "" {
 			failed++
-			said = strings.ReplaceAll(r.fault, "|", `\|`)
+			said = r.fault
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.program, r.compiler, r.chip, said)
+		t.Row(markdown.Code(r.program), r.compiler, r.chip, said)
 	}
-	head := "\n| program | chip | stages, ingress | stages, egress | SRAM | TCAM | hash bits | hash distribution units | stateful ALUs | PHV |\n|---|---|---|---|---|---|---|---|---|---|\n"
+	t = nil
 	for _, r := range rows {
 		if r.compiler != "p4c-barefoot" || r.fault != "" {
 			continue
 		}
-		b.WriteString(head)
-		head = ""
+		if t == nil {
+			b.WriteString("\n")
+			t = markdown.NewTable(&b, "program", "chip", "stages, ingress", "stages, egress", "SRAM", "TCAM", "hash bits", "hash distribution units", "stateful ALUs", "PHV")
+		}
 		u := r.took
-		fmt.Fprintf(&b, "| `%s` | %s | %d of %d | %d of %d | %d | %d | %d | %d | %d | %d of %d bits |\n", r.program, r.chip,
-			u.stages["ingress"], u.stagesOf, u.stages["egress"], u.stagesOf, u.srams, u.tcams, u.hashBits, u.hashUnits, u.statefulALUs, u.phvBits, u.phvOf)
+		t.Row(markdown.Code(r.program), r.chip, outOf(u.stages["ingress"], u.stagesOf), outOf(u.stages["egress"], u.stagesOf),
+			u.srams, u.tcams, u.hashBits, u.hashUnits, u.statefulALUs, outOf(u.phvBits, u.phvOf)+" bits")
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
@@ -47,3 +51,5 @@ func report(w io.Writer, tools map[string]tool, rows []row) error {
 	}
 	return nil
 }
+
+func outOf(used, of int) string { return fmt.Sprintf("%d of %d", used, of) }

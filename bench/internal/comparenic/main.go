@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
@@ -152,22 +153,21 @@ func several(b *strings.Builder, name, text string) error {
 			all[i] = append(all[i], r)
 		}
 	}
-	header(b)
-	compare(b, name, all[0], all[1])
+	compare(table(b), name, all[0], all[1])
 	return nil
 }
 
-func header(b *strings.Builder) {
-	b.WriteString("| scenario | engine |")
+func table(b *strings.Builder) *markdown.Table {
+	head := []string{"scenario", "engine"}
 	for _, c := range columns {
-		fmt.Fprintf(b, " %s |", c.title)
+		head = append(head, c.title)
 	}
-	fmt.Fprintf(b, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
+	return markdown.NewTable(b, head...)
 }
 
 func single(b *strings.Builder, operation string) error {
 	sizes := []string{"1B", "64B", "1000B", "4KB", "64KB", "1MB"}
-	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(sizes, " | "), strings.Repeat("---|", len(sizes)))
+	t := markdown.NewTable(b, append([]string{""}, sizes...)...)
 	for _, preset := range nicmodel.Presets() {
 		c, err := nicmodel.Preset(preset)
 		if err != nil {
@@ -183,7 +183,7 @@ func single(b *strings.Builder, operation string) error {
 		case "cx4lx":
 			rate = "50Gbps"
 		}
-		fmt.Fprintf(b, "| `%s` |", preset)
+		cells := []any{markdown.Code(preset)}
 		for _, size := range sizes {
 			var fct [2]float64
 			for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
@@ -197,9 +197,9 @@ func single(b *strings.Builder, operation string) error {
 				}
 				fct[i] = float64(r.Systems[0].FCTAvgUs)
 			}
-			fmt.Fprintf(b, " %s / %s, %+.1f %% |", digits(fct[0]), digits(fct[1]), 100*(fct[1]/fct[0]-1))
+			cells = append(cells, fmt.Sprintf("%s / %s, %+.1f %%", digits(fct[0]), digits(fct[1]), 100*(fct[1]/fct[0]-1)))
 		}
-		b.WriteString("\n")
+		t.Row(cells...)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ var columns = []struct {
 }
 
 func builtins(b *strings.Builder) error {
-	header(b)
+	t := table(b)
 	var not []string
 	for _, name := range scenario.Builtins() {
 		if why, ok := left[name]; ok {
@@ -242,7 +242,7 @@ func builtins(b *strings.Builder) error {
 		if err != nil {
 			return err
 		}
-		compare(b, name, staged, reduced)
+		compare(t, name, staged, reduced)
 	}
 	fmt.Fprintf(b, "\nNot here, as reduced NICs refuse them: %s.\n", strings.Join(not, ", "))
 	return nil
@@ -270,22 +270,22 @@ func runs(name, model string) ([]*results.Result, error) {
 }
 
 // compare writes the rows of a scenario, one a system.
-func compare(b *strings.Builder, name string, staged, reduced []*results.Result) {
+func compare(t *markdown.Table, name string, staged, reduced []*results.Result) {
 	for k, sys := range staged[0].Systems {
 		if k > 0 {
 			name = ""
 		}
-		fmt.Fprintf(b, "| %s | %s |", name, sys.Name)
+		cells := []any{name, sys.Name}
 		for _, c := range columns {
 			x, u := mean(staged, k, c.of)
 			y, v := mean(reduced, k, c.of)
 			if math.IsNaN(x) || math.IsNaN(y) {
-				b.WriteString(" |")
+				cells = append(cells, "")
 				continue
 			}
-			fmt.Fprintf(b, " %s / %s, %+.1f ± %.1f %% |", digits(x), digits(y), 100*(y/x-1), 100*math.Hypot(u, v))
+			cells = append(cells, fmt.Sprintf("%s / %s, %+.1f ± %.1f %%", digits(x), digits(y), 100*(y/x-1), 100*math.Hypot(u, v)))
 		}
-		b.WriteString("\n")
+		t.Row(cells...)
 	}
 }
 

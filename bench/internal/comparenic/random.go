@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -75,11 +76,11 @@ func (d *drawn) workload(hosts int) string {
 func random(b *strings.Builder) error {
 	engines := []string{"none", "timely", "swift", "dctcp", "dcqcn", "hpcc", "powertcp", "poseidon"}
 	compared := columns[:4]
-	b.WriteString("| engine | scenarios |")
+	head := []string{"engine", "scenarios"}
 	for _, c := range compared {
-		fmt.Fprintf(b, " %s: median, largest error | beyond |", strings.TrimSuffix(c.title, " (Gbps)"))
+		head = append(head, strings.TrimSuffix(c.title, " (Gbps)")+": median, largest error", "beyond")
 	}
-	fmt.Fprintf(b, "\n|---|---|%s\n", strings.Repeat("---|---|", len(compared)))
+	t := markdown.NewTable(b, head...)
 	for e, engine := range engines {
 		scenarios, beyond := 0, make([]int, len(compared))
 		errs := make([][]float64, len(compared))
@@ -104,16 +105,16 @@ func random(b *strings.Builder) error {
 				}
 			}
 		}
-		fmt.Fprintf(b, "| %s | %d |", engine, scenarios)
+		cells := []any{engine, scenarios}
 		for k := range compared {
 			slices.Sort(errs[k])
 			if n := len(errs[k]); n > 0 {
-				fmt.Fprintf(b, " %.1f, %.1f %% | %d of %d |", 100*errs[k][n/2], 100*errs[k][n-1], beyond[k], n)
+				cells = append(cells, fmt.Sprintf("%.1f, %.1f %%", 100*errs[k][n/2], 100*errs[k][n-1]), fmt.Sprintf("%d of %d", beyond[k], n))
 			} else {
-				b.WriteString(" | |")
+				cells = append(cells, "", "")
 			}
 		}
-		b.WriteString("\n")
+		t.Row(cells...)
 	}
 	return nil
 }

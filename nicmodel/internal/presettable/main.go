@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/markdown"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/nicmodel"
 )
@@ -62,16 +63,22 @@ func table() (string, error) {
 		})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| parameter | `%s` | source |\n|---%s|---|\n", strings.Join(order, "` | `"), strings.Repeat("|---", len(order)))
+	head := []string{"parameter"}
+	for _, preset := range order {
+		head = append(head, markdown.Code(preset))
+	}
+	t := markdown.NewTable(&b, append(head, "source")...)
 	used := map[string]bool{}
 	var unset []string
 	for k, name := range names {
-		cells, set := make([]string, len(order)), false
+		cells, set := []any{markdown.Code(name)}, false
 		for i := range order {
 			set = set || columns[i][k] != "-"
-			if i == 0 || columns[i][k] != columns[i-1][k] {
-				cells[i] = columns[i][k]
+			text := columns[i][k]
+			if i > 0 && text == columns[i-1][k] {
+				text = ""
 			}
+			cells = append(cells, text)
 		}
 		if !set {
 			unset = append(unset, "`"+name+"`")
@@ -82,7 +89,7 @@ func table() (string, error) {
 			return "", fmt.Errorf("%s has no source: write one, or estimate, into sources", name)
 		}
 		used[name] = true
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Join(cells, " | "), source)
+		t.Row(append(cells, source)...)
 	}
 	for name := range sources {
 		if !used[name] {
@@ -98,7 +105,8 @@ func table() (string, error) {
 
 // hostTable is of the hosts, by their PCIe.
 func hostTable(b *strings.Builder) error {
-	b.WriteString("\nHosts (`nic.host`):\n\n| host | processor | PCIe | `read_latency` | posted lines | last-level cache | of it for a device's writes | memory later by | memory | source |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\nHosts (`nic.host`):\n\n")
+	t := markdown.NewTable(b, "host", "processor", "PCIe", "`read_latency`", "posted lines", "last-level cache", "of it for a device's writes", "memory later by", "memory", "source")
 	names := nicmodel.Hosts()
 	for _, generation := range []int{3, 4, 5} {
 		for _, name := range names {
@@ -113,7 +121,7 @@ func hostTable(b *strings.Builder) error {
 			if h.Cache.Writes == 0 {
 				writes, miss = "none", "-"
 			}
-			fmt.Fprintf(b, "| `%s` | %s | %d.0 | %v | %d | %d KiB | %s | %s | %v | %s |\n", name, h.Processor, h.Generation, h.ReadLatency, h.PostedLines, h.Cache.Size>>10, writes, miss, h.Memory, h.Source)
+			t.Row(markdown.Code(name), h.Processor, fmt.Sprintf("%d.0", h.Generation), h.ReadLatency, h.PostedLines, fmt.Sprintf("%d KiB", h.Cache.Size>>10), writes, miss, h.Memory, h.Source)
 		}
 	}
 	return nil

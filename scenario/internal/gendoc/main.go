@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/scenario/workload"
@@ -134,7 +135,7 @@ func (g *generator) engine(e cc.Scheme) error {
 }
 
 func (g *generator) table(s *scenario.Section) error {
-	g.b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
+	t := markdown.NewTable(&g.b, "key", "value", "default", "meaning")
 	for _, k := range s.Keys {
 		docs, err := g.of(k.In)
 		if err != nil {
@@ -164,7 +165,7 @@ func (g *generator) table(s *scenario.Section) error {
 		case k.Takes != "":
 			value += ", " + k.Takes
 		}
-		fmt.Fprintf(&g.b, "| `%s` | %s | %s | %s |\n", k.Name, value, def, strings.ReplaceAll(text, "|", "\\|"))
+		t.Row(markdown.Code(k.Name), value, def, text)
 	}
 	g.b.WriteString("\n")
 	if text := example(s); text != "" {
@@ -184,9 +185,10 @@ func byKey(text string, keys []scenario.Key) string {
 
 // names lists what there is to name.
 func (g *generator) names() {
-	g.b.WriteString("## Names\n\nNIC presets (`nic.preset`): " + quoted(nicmodel.Presets()) + ".\n\nHosts (`nic.host`): " + quoted(nicmodel.Hosts()) + ".\n\nSize distributions (`sizes`):\n\n| name | flows | mean | source |\n|---|---|---|---|\n")
+	g.b.WriteString("## Names\n\nNIC presets (`nic.preset`): " + quoted(nicmodel.Presets()) + ".\n\nHosts (`nic.host`): " + quoted(nicmodel.Hosts()) + ".\n\nSize distributions (`sizes`):\n\n")
+	t := markdown.NewTable(&g.b, "name", "flows", "mean", "source")
 	for _, d := range workload.Distributions() {
-		fmt.Fprintf(&g.b, "| `%s` | %s | %.1f KB | %s |\n", d.Name, capital(d.Summary), d.Mean()/1000, d.Source)
+		t.Row(markdown.Code(d.Name), capital(d.Summary), fmt.Sprintf("%.1f KB", d.Mean()/1000), d.Source)
 	}
 	g.b.WriteString("\nBuilt-in scenarios, which `sluice run` and `extends` take by name: " + quoted(scenario.Builtins()) +
 		". By these the simulator's own speed is measured: " + quoted(scenario.Speeds()) + ".\n")
