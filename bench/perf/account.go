@@ -41,13 +41,15 @@ type books struct {
 	start     units.Time // of the row
 	next      units.Time // when the interval ends
 	looked    units.Time // last, for completions
-	before    repaired   // the queue pairs' counters when the account was opened
+	completed units.Time // when the last message was; at first when the row began
+	outage    outage
+	before    repaired // the queue pairs' counters when the account was opened
 }
 
 // openBooks begins a row of messages of a size.
 func (e *end) openBooks(size int, now units.Time) {
 	b := &e.books
-	*b = books{size: size, row: e.newAccount(now), start: now, next: units.Never, looked: now, before: e.repairs()}
+	*b = books{size: size, row: e.newAccount(now), start: now, next: units.Never, looked: now, completed: now, before: e.repairs()}
 	if i := e.cfg.Interval; i > 0 {
 		b.next = now + units.FromDuration(i)
 	}
@@ -63,11 +65,14 @@ func (e *end) newAccount(now units.Time) *account {
 	return a
 }
 
-// count takes note of messages.
-func (b *books) count(n uint64) {
-	if b.open != nil {
-		b.open.messages += n
+// count takes note of messages that have completed by now.
+func (b *books) count(n uint64, now units.Time) {
+	if b.open == nil || n == 0 {
+		return
 	}
+	b.open.messages += n
+	b.outage.extend(b.completed, now)
+	b.completed = now
 }
 
 // look takes note that completions were looked for. What this look found is not
@@ -121,6 +126,10 @@ func (e *end) closeBooks(row *Row, now units.Time) *Row {
 	e.turn(now, false)
 	b := &e.books
 	row.Engine, row.Repairs, row.Intervals = b.row.engine.report(), b.row.repaired.report(), b.intervals
+	if e.cfg.Outage {
+		b.outage.extend(b.completed, now)
+		row.Outage = b.outage.report(b.start)
+	}
 	if g := b.row.gaps; g != nil {
 		row.Host = &Host{PollGapP99Us: g.PercentileUs(99), PollGapMaxUs: stats.Float(g.Max().Microseconds()), Timestamps: e.dev.Attr().CoreClockHz > 0}
 	}

@@ -108,7 +108,7 @@ func TestIntervalsOverSockets(t *testing.T) {
 }
 
 func intervalsOverSockets(t *testing.T, same bool) {
-	a, b := soft(t)
+	a, b := soft(t, "")
 	p := Pacing{Engine: "timely"}
 	wrapped, err := p.Wrap(a)
 	if err != nil {

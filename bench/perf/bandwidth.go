@@ -196,7 +196,7 @@ func (s *sender) take(wcs []verbs.WC, now units.Time) {
 		n := wcs[i].WRID&(1<<wridShift-1) - f.done
 		f.done += n
 		s.done += n
-		s.e.books.count(n)
+		s.e.books.count(n, now)
 		s.meter.add(now, n)
 		if s.posted != nil {
 			s.completed = append(s.completed, mark{now, s.done})
@@ -373,7 +373,7 @@ func (e *end) receive(r *receiver) (*Row, error) {
 		if err := r.take(wcs, e.last); err != nil {
 			return nil, err
 		}
-		e.books.count(uint64(len(wcs)))
+		e.books.count(uint64(len(wcs)), e.last)
 		if len(wcs) == 0 {
 			if over, err := r.waited(e.idle()); over || err != nil {
 				return r.row(), err
@@ -411,7 +411,7 @@ func (e *end) exchangeSends(r *receiver) (*Row, error) {
 			return nil, err
 		}
 		received := len(got)
-		e.books.count(uint64(received))
+		e.books.count(uint64(received), e.last)
 		if got, err = e.poll(e.sendCQ); err != nil {
 			return nil, err
 		}

@@ -36,6 +36,8 @@ type Config struct {
 	// write_bw and the like, has none.
 	Interval time.Duration `flag:"interval" unit:"s" range:"[1us,1000000s]" zero:"no such rows" help:"print a row every <TIME>, as iperf3 -i does: 500ms, or a number of seconds"`
 
+	Outage bool `flag:"outage" help:"print the longest time in which no message completed, and what was repaired"`
+
 	QPs     int `flag:"qp,q" default:"1" range:"[1,16384]" help:"queue pairs; latency tests use the first"` // Both ends must agree.
 	TxDepth int `flag:"tx-depth,t" default:"128, of latency tests 1" range:"[1,15000]" least:"post-list" help:"requests outstanding on a queue pair"`
 	RxDepth int `flag:"rx-depth,r" default:"512" range:"[1,16384]" help:"receives posted, of tests with sends; 512 is up to 16000 for UC and UD"`

@@ -78,7 +78,7 @@ func (p *pace) post(n uint64) error {
 		p.samples.add((now - p.before) / p.ways)
 	}
 	p.before = now
-	e.books.count(1)
+	e.books.count(1, now)
 	p.wr[0] = verbs.SendWR{WRID: n, Opcode: e.opcode(), Flags: verbs.SendSignaled, RemoteAddr: e.remote[0].VAddr, RKey: e.remote[0].RKey}
 	if p.size <= e.inline {
 		p.wr[0].Flags |= verbs.SendInline

@@ -34,9 +34,14 @@ func Summary(w io.Writer, r *Result) error {
 		writeEngine(&b, row, windows)
 	}
 	for _, row := range r.Rows {
-		if p := row.Repairs; row.Engine == nil && p != nil && p.any() {
+		if p := row.Repairs; row.Engine == nil && p != nil && (p.any() || row.Outage != nil) {
 			fmt.Fprintf(&b, " %-10d packets sent again: %s, sequence errors: %s, timeouts: %s, RNR NAKs: %s\n",
 				row.Bytes, plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
+		}
+	}
+	for _, row := range r.Rows {
+		if o := row.Outage; o != nil {
+			fmt.Fprintf(&b, " %-10d longest time without a completion: %s us, from %.6f s on\n", row.Bytes, hundredths(o.LongestUs), float64(o.AtSeconds))
 		}
 	}
 	for _, row := range r.Rows {

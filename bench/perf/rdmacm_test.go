@@ -29,7 +29,7 @@ func (c *lateCQ) Poll(wc []verbs.WC) (int, error) {
 // TestLastMessageBeforeTheEnd: what the other end sends before it parts is read, however late
 // this end looks.
 func TestLastMessageBeforeTheEnd(t *testing.T) {
-	a, b := soft(t)
+	a, b := soft(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	l, err := rdmacm.Listen(b, netip.MustParseAddrPort("0.0.0.0:18516"))

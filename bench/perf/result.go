@@ -45,6 +45,7 @@ type Row struct {
 	Engine  *Engine  `json:"engine,omitempty"`
 	Repairs *Repairs `json:"repairs,omitempty"`
 	Host    *Host    `json:"host,omitempty"`
+	Outage  *Outage  `json:"outage,omitempty"` // with Config.Outage
 	// Intervals follow one another without gaps, of Config.Interval each but the last.
 	Intervals []Interval `json:"intervals,omitempty"`
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,12 +16,12 @@ import (
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
-// soft opens two devices of the user-space provider on this machine's loopback.
-func soft(t *testing.T) (a, b verbs.Device) {
+// soft opens two devices of the user-space provider on this machine's loopback, with options.
+func soft(t *testing.T, options string) (a, b verbs.Device) {
 	t.Helper()
 	for i, d := range []*verbs.Device{&a, &b} {
 		var err error
-		if *d, err = verbs.Open(fmt.Sprintf("soft:127.0.0.%d", i+2)); err != nil {
+		if *d, err = verbs.Open(fmt.Sprintf("soft:127.0.0.%d%s", i+2, options)); err != nil {
 			t.Skipf("no RoCEv2 over this machine's loopback: %v", err)
 		}
 		t.Cleanup(func() {
@@ -53,7 +54,7 @@ func TestSoft(t *testing.T) {
 					continue // the service does not have the operation
 				}
 				t.Run(fmt.Sprintf("%v/%v/%s", service, test, name), func(t *testing.T) {
-					a, b := soft(t)
+					a, b := soft(t, "")
 					r, err := Pair(a, b, c)
 					if err != nil {
 						t.Fatal(err)
@@ -86,7 +87,7 @@ func TestSoft(t *testing.T) {
 
 func TestSoftAllSizes(t *testing.T) {
 	for _, test := range []Test{{Write, false}, {Send, false}, {Write, true}, {Send, true}} {
-		a, b := soft(t)
+		a, b := soft(t, "")
 		c := DefaultConfig(test)
 		c.All, c.Iterations = true, 5
 		r, err := Pair(a, b, c)
@@ -119,7 +120,7 @@ func TestSoftItself(t *testing.T) {
 }
 
 func TestSoftPaced(t *testing.T) {
-	a, b := soft(t)
+	a, b := soft(t, "")
 	p := Pacing{Engine: "timely", Settings: []string{"t_high=50ms"}, BaseRTT: 200_000_000}
 	pa, err := p.Wrap(a)
 	if err != nil {
@@ -140,7 +141,7 @@ func TestSoftPaced(t *testing.T) {
 }
 
 func TestSoftPing(t *testing.T) {
-	a, b := soft(t)
+	a, b := soft(t, "")
 	c := DefaultPingConfig()
 	c.Count, c.Validate = 50, true
 	r, err := PingPair(a, b, c)
@@ -153,7 +154,7 @@ func TestSoftPing(t *testing.T) {
 func TestSoftCM(t *testing.T) {
 	for _, test := range Tests() {
 		t.Run(test.String(), func(t *testing.T) {
-			a, b := soft(t)
+			a, b := soft(t, "")
 			l, err := rdmacm.Listen(b, netip.MustParseAddrPort("0.0.0.0:18515"))
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +179,7 @@ func TestSoftCM(t *testing.T) {
 			}
 		})
 	}
-	a, _ := soft(t)
+	a, _ := soft(t, "")
 	c := DefaultConfig(Test{Verb: Send})
 	c.Service = ib.UD
 	c.Size = 64
@@ -198,7 +199,7 @@ func TestClientGone(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/events=%v", test, events), func(t *testing.T) {
-				a, b := soft(t)
+				a, b := soft(t, "")
 				near, far, err := loopback()
 				if err != nil {
 					t.Fatal(err)
@@ -219,5 +220,26 @@ func TestClientGone(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A message that waits for a retransmission timer shows as the longest time without a
+// completion, and beside it what was sent again.
+func TestOutageOfLoss(t *testing.T) {
+	c := DefaultConfig(Test{Verb: Write})
+	c.Iterations, c.Size, c.CQMod, c.TxDepth, c.Outage, c.QPTimeout = 40, 1000, 1, 1, true, 16
+	a, b := soft(t, "?loss=5%&seed=1")
+	r, err := Pair(a, b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := r.Rows[0]
+	const timer = 4.096 * (1 << 16) // us
+	if row.Outage == nil || row.Repairs.Timeouts == 0 || row.Outage.LongestUs < timer {
+		t.Fatalf("%+v, %+v", row.Outage, row.Repairs)
+	}
+	var said strings.Builder
+	if err := Summary(&said, r); err != nil || !strings.Contains(said.String(), "longest time without a completion: ") || !strings.Contains(said.String(), "timeouts: ") {
+		t.Errorf("%v: %s", err, said.String())
 	}
 }
