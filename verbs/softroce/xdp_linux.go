@@ -3,6 +3,7 @@ package softroce
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"sync"
@@ -74,7 +75,7 @@ func (d *device) openXDPWire() (wire, error) {
 	}
 	w := &xdpWire{
 		counters: &d.counters, clock: &d.clock, gids: newGIDs(d.link.addrs), link: d.link.index, raw: [2]int{-1, -1}, out: newCollector(d.deliver),
-		start: monotonic() - int64(time.Since(d.clock.start)),
+		start: began(func() int64 { return int64(time.Since(d.clock.start)) }, monotonic),
 	}
 	fail := func(err error) (wire, error) {
 		w.free()
@@ -167,6 +168,21 @@ func monotonic() int64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
 	return t.Nano()
+}
+
+// began returns what monotonic showed when counter was 0: by the closest of several readings,
+// for between two clocks the thread may stand still, and never too early, so that no stamp
+// lies in the counter's future.
+func began(counter, monotonic func() int64) (start int64) {
+	closest := int64(math.MaxInt64)
+	for range 8 {
+		before := counter()
+		at := monotonic()
+		if gap := counter() - before; gap < closest {
+			closest, start = gap, at-before
+		}
+	}
+	return start
 }
 
 func (w *xdpWire) segments() int { return maxSegments }

@@ -18,6 +18,7 @@ import (
 	ebpflink "github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
@@ -379,4 +380,27 @@ func TestXDPFramesDoNotAllocate(t *testing.T) {
 	if n > 0 || taken <= runs {
 		t.Errorf("%v allocations, expected none; %d packets, expected more than %d", n, taken, runs)
 	}
+}
+
+// The two clocks differ by what they show at one time, wherever the thread stands still
+// between readings, as long as it does not always.
+func TestClocksThatAreReadApart(t *testing.T) {
+	const apart = 1_000_000
+	rapid.Check(t, func(t *rapid.T) {
+		now := rapid.Int64Range(0, 1<<40).Draw(t, "now")
+		readings, quick := 0, rapid.IntRange(0, 7).Draw(t, "the quick reading")
+		read := func(offset int64) func() int64 {
+			return func() int64 {
+				at := now + offset
+				readings++
+				if now++; readings/3 != quick {
+					now += rapid.Int64Range(0, 80_000).Draw(t, "stands still")
+				}
+				return at
+			}
+		}
+		if got := began(read(0), read(apart)); got < apart || got > apart+2 {
+			t.Errorf("the clocks are %d apart, and %d was read", apart, got)
+		}
+	})
 }
