@@ -59,7 +59,7 @@ func (q *Queue) push(t *Table) *verbs.WC {
 	return &q.put(t).wc
 }
 
-// put appends an slot of t, for which there is room.
+// put appends a slot of t, for which there is room.
 func (q *Queue) put(t *Table) *slot {
 	e := &q.ring[q.tail&uint32(len(q.ring)-1)]
 	e.table, e.last = t, t.Last()

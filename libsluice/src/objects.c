@@ -200,14 +200,14 @@ int sl_make_room(struct sl_shard *s, const struct ibv_qp_cap *cap)
 	uint32_t need = pow2((uint64_t)s->capacity + cap->max_send_wr);
 	struct sluice_completions_queue *q = &s->done;
 	if (need > q->ring.len) {
-		struct sluice_completions_entry *ring = calloc(need, sizeof(*ring));
+		struct sluice_completions_slot *ring = calloc(need, sizeof(*ring));
 		if (!ring)
 			return ENOMEM;
 		uint32_t n = 0;
 		for (uint32_t i = q->head; i != q->tail; i++)
 			ring[n++] = q->ring.at[i & (uint32_t)(q->ring.len - 1)];
 		free(q->ring.at);
-		q->ring = (struct sluice_completions_entry_slice){ring, need, need};
+		q->ring = (struct sluice_completions_slot_slice){ring, need, need};
 		q->head = 0;
 		q->tail = n;
 	}

@@ -445,6 +445,8 @@ int sl_modify(struct sl_qp *q, struct ibv_qp_attr *attr, int mask)
 		}
 		if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
 			sluice_core_qp_set_reads(&q->core, attr->max_rd_atomic);
+		if (mask & IBV_QP_TIMEOUT)
+			sluice_core_qp_set_timeout(&q->core, attr->timeout);
 		arrive(q, to);
 		q->used++;
 		if (q->shard->doomed)

@@ -6,12 +6,12 @@ import (
 )
 
 // Cause is the reason for which an engine lowered a rate or window, as far as a host can tell. Losses
-// and timeouts are not causes: a host sees them as long round trips.
+// are not causes: a host sees them as long round trips.
 type Cause uint8
 
 // Causes of cuts.
 const (
-	ByRTT       Cause = iota // a round trip
+	ByRTT       Cause = iota // a round trip, or that none ended within the retransmission timeout
 	ByECN                    // marks, of an engine that requires ECN
 	ByCNP                    // a congestion notification packet
 	ByEIN                    // an explicit incast notification

@@ -347,6 +347,9 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxQPRdAtomic != 0 {
 		q.core.SetReads(int(a.MaxRdAtomic))
 	}
+	if mask&verbs.AttrTimeout != 0 {
+		q.core.SetTimeout(a.Timeout)
+	}
 	q.arrive(to)
 	return nil
 }

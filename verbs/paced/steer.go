@@ -148,7 +148,11 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 		stats.PollTime++
 	}
 	if x.Marks&core.Cut != 0 {
-		q.tally.cuts[q.causeOf(&x.Ack)]++
+		cause := ByRTT
+		if x.Marks&core.Repaired == 0 {
+			cause = q.causeOf(&x.Ack)
+		}
+		q.tally.cuts[cause]++
 	}
 	if x.Marks&core.Clamped != 0 {
 		stats.Clamped++
@@ -159,7 +163,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	if q.tells {
 		q.countTold(x)
 	}
-	if x.Watched {
+	if x.Watched && x.Marks&core.Repaired == 0 {
 		if q.watch != nil {
 			q.watch(&x.Ack, q.core.Control())
 		}

@@ -29,7 +29,7 @@ static void sluice_completions_clock_set_back(const struct sluice_completions_cl
 	}
 }
 
-static struct sluice_completions_entry *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t);
+static struct sluice_completions_slot *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
 // sluice_completions_queue_push is Push where there is room for one more.
 struct sluice_verbs_wc *sluice_completions_queue_push(struct sluice_completions_queue *q, struct sluice_completions_table *t)
@@ -42,10 +42,10 @@ struct sluice_verbs_wc *sluice_completions_queue_push(struct sluice_completions_
 
 static uint32_t sluice_completions_table_last(const struct sluice_completions_table *t);
 
-// sluice_completions_queue_put appends an entry of t, for which there is room.
-static struct sluice_completions_entry *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t)
+// sluice_completions_queue_put appends a slot of t, for which there is room.
+static struct sluice_completions_slot *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t)
 {
-	struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(q->tail & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
+	struct sluice_completions_slot *e = &q->ring.at[sluice_at((uint64_t)(q->tail & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
 	uint32_t was = sluice_completions_table_last(t);
 	e->table = t;
 	e->last = was;
@@ -59,7 +59,7 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 {
 	int64_t n = 0;
 	while (n < wc.len && q->head != q->tail) {
-		struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(q->head & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
+		struct sluice_completions_slot *e = &q->ring.at[sluice_at((uint64_t)(q->head & (uint32_t)(q->ring.len - 1)), (uint64_t)q->ring.len)];
 		wc.at[sluice_at((uint64_t)n, (uint64_t)wc.len)] = e->wc;
 		sluice_completions_table_release(e->table, e->last);
 		e->table = NULL;
@@ -80,7 +80,7 @@ void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sl
 	uint32_t mask = (uint32_t)(q->ring.len - 1);
 	uint32_t to = q->head;
 	for (uint32_t i = q->head; i != q->tail; i++) {
-		struct sluice_completions_entry *e = &q->ring.at[sluice_at((uint64_t)(i & mask), (uint64_t)q->ring.len)];
+		struct sluice_completions_slot *e = &q->ring.at[sluice_at((uint64_t)(i & mask), (uint64_t)q->ring.len)];
 		if (e->table == t) {
 			sluice_completions_table_release(t, e->last);
 		} else {

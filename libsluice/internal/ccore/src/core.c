@@ -283,8 +283,10 @@ static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
 	sluice_core_qp_bank(q, by);
 	sluice_time was = sluice_time_set_back(q->last_ack, by);
+	sluice_time was2 = sluice_time_set_back(q->repaired, by);
 	q->held_from = sluice_time_set_back(q->held_from, by);
 	q->last_ack = was;
+	q->repaired = was2;
 	sluice_driver_set_back(&q->driver, by);
 	sluice_completions_table_set_back(&q->table, by);
 }
@@ -313,8 +315,8 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.flow = flow,
 		.sig_all = a->sig_all,
 		.cut_immediate = a->cut_immediate,
-		.largest_inline = a->cap.max_inline_data,
-		.index = a->index,
+		.largest_inline = (int32_t)a->cap.max_inline_data,
+		.index = (int32_t)a->index,
 		.depth = (int32_t)a->depth,
 		.sges = (int32_t)a->cap.max_send_sge,
 		.longest = SLUICE_IB_MAX_MESSAGE,
@@ -324,6 +326,8 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.line = a->line,
 		.wire = a->line,
 		.mtu = a->mtu,
+		.timeout = SLUICE_CORE_NO_TIMEOUT,
+		.sampled = true,
 		.table = table,
 		.requests = requests,
 		.sgl = sgl,
@@ -357,7 +361,7 @@ bool sluice_core_qp_named(const struct sluice_core_qp *q, uint64_t wrid)
 // sluice_core_qp_index is QPConfig.Index.
 int64_t sluice_core_qp_index(const struct sluice_core_qp *q)
 {
-	return q->index;
+	return (int64_t)q->index;
 }
 
 // sluice_core_qp_state is the queue pair's state.
@@ -421,6 +425,22 @@ void sluice_core_qp_set_reads(struct sluice_core_qp *q, int64_t most)
 	q->rd_max = (int32_t)most;
 }
 
+// sluice_core_qp_set_timeout sets the queue pair's acknowledgement timeout as ibv_qp_attr has it: the time is
+// 4.096 us * 2^t, and t 0 is none (IBTA 1.4, 9.7.6.1.3).
+void sluice_core_qp_set_timeout(struct sluice_core_qp *q, uint8_t t)
+{
+	q->timeout = SLUICE_CORE_NO_TIMEOUT;
+	if (t > 0) {
+		q->timeout = (uint8_t)(t & 31);
+	}
+}
+
+// sluice_core_qp_ack_timeout is the time after which the transport sends again what was not acknowledged.
+static sluice_time sluice_core_qp_ack_timeout(const struct sluice_core_qp *q)
+{
+	return (int64_t)sluice_shl(4096 * SLUICE_NANOSECOND, q->timeout);
+}
+
 // sluice_core_qp_set_limiter says that the NIC paces the packets of a segment at r; 0 or the line
 // rate and more is the line rate.
 void sluice_core_qp_set_limiter(struct sluice_core_qp *q, sluice_rate r)
@@ -444,6 +464,7 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->size.bytes = -1;
 	q->last_ack = now;
 	q->bypass = 0;
+	q->sampled = true;
 	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
 	bool ok = b != NULL;
 	if (ok && q->core->cfg.bypass) {
@@ -537,7 +558,7 @@ int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_ver
 	}
 	struct sluice_verbs_send_limits l = {
 		.type = SLUICE_IB_RC,
-		.cap = {.max_send_sge = (int64_t)q->sges, .max_inline_data = q->largest_inline},
+		.cap = {.max_send_sge = (int64_t)q->sges, .max_inline_data = (int64_t)q->largest_inline},
 		.message = (int64_t)q->longest,
 	};
 	return sluice_verbs_check_send(&l, wr);
@@ -614,7 +635,7 @@ static struct sluice_verbs_sge_slice sluice_core_qp_sgl_of(const struct sluice_c
 
 static struct sluice_uint8_slice sluice_core_qp_inline_of(const struct sluice_core_qp *q, int64_t slot)
 {
-	int64_t n = q->largest_inline;
+	int64_t n = (int64_t)q->largest_inline;
 	return (struct sluice_uint8_slice){q->inline_.at + (int64_t)(slot * n), sluice_span((int64_t)(slot * n), (slot + 1) * n, q->inline_.cap), q->inline_.cap - (int64_t)(slot * n)};
 }
 
@@ -867,6 +888,7 @@ static void sluice_core_departed(const struct sluice_core *c, sluice_time now, s
 static struct sluice_core_size *sluice_core_qp_size_of(struct sluice_core_qp *q, sluice_bytes n);
 static struct sluice_core_sample_without_turnaround_result sluice_core_sample_without_turnaround(struct sluice_core_sample *x, sluice_time rtt, sluice_time net);
 static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struct sluice_control control);
+static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, struct sluice_core_sample *x);
 
 // sluice_core_measure takes the round trip of the segment in x, which succeeded, to the engine.
 // now is when its completion was polled.
@@ -888,6 +910,7 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 	if (x->departed && (x->marks == SLUICE_CORE_BY_NIC || (x->stamped && c->cfg.nic_clock))) {
 		sluice_core_departed(c, now, done, q, wc->timestamp, x);
 	}
+	bool repaired = done - seg->posted_at >= sluice_core_qp_ack_timeout(q) || !q->sampled;
 	struct sluice_core_size *size = sluice_core_qp_size_of(q, seg->bytes);
 	struct sluice_completions_round_trip_result got2 = sluice_completions_round_trip(seg->posted_at, done, size->wire);
 	sluice_time rtt = got2.rtt;
@@ -908,7 +931,8 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 	}
 
 	// The engine's time does not run backwards, whatever calibration does.
-	q->last_ack = sluice_max(q->last_ack, done);
+	sluice_time before = q->last_ack;
+	q->last_ack = sluice_max(before, done);
 	if (x->counts_cnps && engine != NULL) {
 		// cnps that arrived since the last completion share its time.
 		x->fresh_cnps = sluice_driver_cnps(&q->driver, x->cnps);
@@ -918,6 +942,10 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 			}
 		}
 	}
+	if (repaired && sluice_core_qp_was_repaired(q, now, before, engine, x)) {
+		return;
+	}
+	q->sampled = true;
 	if (net < q->bypass && !x->watched && sluice_driver_control(&q->driver).rate >= q->line) {
 		x->marks |= SLUICE_CORE_BYPASSED;
 		return;
@@ -958,6 +986,29 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 	if (engine != NULL && sluice_core_qp_obey(q, now, sluice_engine_on_ack(engine, a))) {
 		x->marks |= SLUICE_CORE_CUT;
 	}
+}
+
+// sluice_core_qp_was_repaired reports whether the segment in x was outstanding for a retransmission timeout in
+// which nothing of the queue pair was acknowledged, the last time being at before, or beside
+// one that was. Its round trip then measures the timer and not the network (Karn and Partridge,
+// SIGCOMM 1987): the engine is told of the timeout, once. An acknowledgement that follows
+// without one in between reaches the engine, however late it is: on a path on which segments
+// take a timeout each, every other one counts.
+static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, struct sluice_core_sample *x)
+{
+	sluice_time posted = x->segment.posted_at;
+	if (q->sampled || posted >= q->repaired) {
+		if (!q->sampled || q->last_ack - sluice_max(before, posted) < sluice_core_qp_ack_timeout(q)) {
+			return false;
+		}
+		q->repaired = q->last_ack;
+		q->sampled = false;
+		if (engine != NULL && sluice_core_qp_obey(q, now, sluice_engine_on_timeout(engine, q->last_ack))) {
+			x->marks |= SLUICE_CORE_CUT;
+		}
+	}
+	x->marks |= SLUICE_CORE_REPAIRED;
+	return true;
 }
 
 // sluice_core_qp_sent takes note that n bytes leave now, which an engine paces.

@@ -222,6 +222,8 @@ extern "C" {
 // two of them, and some past and future, then fit units.Time.
 #define SLUICE_CORE_LONGEST_RUN INT64_C(1152921504606846976) // 13 days
 
+#define SLUICE_CORE_NO_TIMEOUT 40 // 52 days
+
 #define SLUICE_CORE_BY_NIC 1 // completed by the NIC's timestamp
 #define SLUICE_CORE_BY_DEPARTURE 2 // sent by Departed
 #define SLUICE_CORE_CLAMPED 4 // shorter than its serialisation
@@ -229,6 +231,7 @@ extern "C" {
 #define SLUICE_CORE_CUT 16 // the engine lowered its rate or window
 #define SLUICE_CORE_CUT_BY_CNP 32 // and for a congestion notification
 #define SLUICE_CORE_BYPASSED 64 // the engine was spared: Ack is not valid
+#define SLUICE_CORE_REPAIRED 128 // outstanding for a retransmission timeout: Ack is not valid
 
 /* Package units. */
 
@@ -2031,6 +2034,8 @@ struct sluice_core_qp {
 	sluice_core_hold hold;
 	bool sig_all;
 	bool cut_immediate;
+	uint8_t timeout; // of retransmission: ackTimeout
+	bool sampled; // a segment posted after repaired has succeeded
 	uint32_t longest; // message that the port carries
 	sluice_time held_from; // since when hold, or when that was last counted
 
@@ -2058,10 +2063,12 @@ struct sluice_core_qp {
 	struct sluice_long_time holds[7]; // before recent
 	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
 	sluice_ib_mtu mtu;
+	// repaired is when what had been outstanding for a timeout completed last.
+	sluice_time repaired;
 	struct sluice_uint8_slice inline_; // largest_inline for each slot
-	int64_t index;
+	int32_t index;
 	// largest_inline is the most bytes that a request may have inline.
-	int64_t largest_inline;
+	int32_t largest_inline;
 };
 
 // What sluice_core_qp_finished returns.
@@ -2128,22 +2135,22 @@ struct sluice_completions_clock {
 	struct sluice_calibration *cal;
 };
 
-struct sluice_completions_entry {
+struct sluice_completions_slot {
 	struct sluice_verbs_wc wc;
 	struct sluice_completions_table *table;
 	uint32_t last; // Table.Last
 };
 
 /* Memory of the caller: len elements at at, of cap. */
-struct sluice_completions_entry_slice {
-	struct sluice_completions_entry *at;
+struct sluice_completions_slot_slice {
+	struct sluice_completions_slot *at;
 	int64_t len, cap;
 };
 
 // sluice_completions_queue holds finished requests until the application polls them, in the order
 // in which they finished. The zero value is an empty queue.
 struct sluice_completions_queue {
-	struct sluice_completions_entry_slice ring;
+	struct sluice_completions_slot_slice ring;
 	uint32_t head; // free-running
 	uint32_t tail;
 };
@@ -2821,6 +2828,10 @@ void sluice_core_qp_set_longest(struct sluice_core_qp *q, uint32_t bytes);
 // sluice_core_qp_set_reads bounds the reads and atomics that the NIC has outstanding; 0 if that is
 // not known.
 void sluice_core_qp_set_reads(struct sluice_core_qp *q, int64_t most);
+
+// sluice_core_qp_set_timeout sets the queue pair's acknowledgement timeout as ibv_qp_attr has it: the time is
+// 4.096 us * 2^t, and t 0 is none (IBTA 1.4, 9.7.6.1.3).
+void sluice_core_qp_set_timeout(struct sluice_core_qp *q, uint8_t t);
 
 // sluice_core_qp_set_limiter says that the NIC paces the packets of a segment at r; 0 or the line
 // rate and more is the line rate.

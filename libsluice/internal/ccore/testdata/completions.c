@@ -31,7 +31,7 @@ int main(void)
 	static struct sluice_completions_table tables[TABLES];
 	static struct sluice_completions_request requests[TABLES][MESSAGES];
 	static struct sluice_completions_posted posted[TABLES][DEPTH];
-	static struct sluice_completions_entry ring[RING];
+	static struct sluice_completions_slot ring[RING];
 	struct sluice_completions_queue queue = {.ring = {ring, RING, RING}};
 	static struct call calls[BLOCK];
 	static struct answer answers[BLOCK];

@@ -56,6 +56,7 @@ const (
 	callMTU
 	callLongest
 	callReads
+	callTimeout
 	callLimiter
 	callAccept
 	callOffer
@@ -623,6 +624,9 @@ func (w *twin) state(i int) {
 		most := w.rng.IntN(4)
 		p.SetReads(most)
 		w.call(callReads, i, []int64{int64(most)})
+		timeout := uint8(w.rng.IntN(16)) // up to 134 ms
+		p.SetTimeout(timeout)
+		w.call(callTimeout, i, []int64{int64(timeout)})
 	case 5:
 		r := units.Rate(w.rng.Int64N(int64(120 * units.Gbps)))
 		p.SetLimiter(r)

@@ -47,7 +47,7 @@ func (c *Core) setBack(now units.LongTime, t units.Time) {
 // setBack sets the queue pair's instants back. The scheduler's are not set back yet.
 func (q *QP) setBack(by units.Time) {
 	q.bank(by)
-	q.heldFrom, q.lastAck = q.heldFrom.SetBack(by), q.lastAck.SetBack(by)
+	q.heldFrom, q.lastAck, q.repaired = q.heldFrom.SetBack(by), q.lastAck.SetBack(by), q.repaired.SetBack(by)
 	q.driver.SetBack(by)
 	q.table.SetBack(by)
 }

@@ -38,6 +38,8 @@ type QP struct {
 	hold         Hold
 	sigAll       bool
 	cutImmediate bool
+	timeout      uint8      // of retransmission: ackTimeout
+	sampled      bool       // a segment posted after repaired has succeeded
 	longest      uint32     // message that the port carries
 	heldFrom     units.Time // since when hold, or when that was last counted
 
@@ -62,13 +64,15 @@ type QP struct {
 	driver   cc.Driver // what few segments need of it comes last
 
 	// Then what few need.
-	holds  Times      // before recent
-	wire   units.Rate // at which the NIC sends a segment: its limiter's, else line
-	mtu    ib.MTU
-	inline []byte // largestInline for each slot
-	index  int
+	holds Times      // before recent
+	wire  units.Rate // at which the NIC sends a segment: its limiter's, else line
+	mtu   ib.MTU
+	// repaired is when what had been outstanding for a timeout completed last.
+	repaired units.Time
+	inline   []byte // largestInline for each slot
+	index    int32
 	// largestInline is the most bytes that a request may have inline.
-	largestInline int
+	largestInline int32
 }
 
 // request is a queue pair's state of a request that is not wholly posted.
@@ -127,9 +131,10 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 // MaxSendSGE of sgl and MaxInlineData of inline.
 func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
 	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, largestInline: a.Cap.MaxInlineData, index: a.Index, depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
+		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, largestInline: int32(a.Cap.MaxInlineData), index: int32(a.Index), depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
 		longest: ib.MaxMessage,
 		limit:   a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
+		timeout: noTimeout, sampled: true,
 		table: table, requests: requests, sgl: sgl, inline: inline,
 	}
 	q.size.bytes = -1
@@ -143,7 +148,7 @@ func (q *QP) grow() {
 	slots := q.table.Slots()
 	requests := make([]request, slots)
 	sgl := make([]verbs.SGE, slots*int(q.sges))
-	inline := make([]byte, slots*q.largestInline)
+	inline := make([]byte, slots*int(q.largestInline))
 	copy(requests, q.requests)
 	copy(sgl, q.sgl)
 	copy(inline, q.inline)
@@ -164,7 +169,7 @@ func (q *QP) Name(upper uint64) { q.wrid = upper &^ math.MaxUint32 }
 func (q *QP) Named(wrid uint64) bool { return q.wrid == wrid&^math.MaxUint32 }
 
 // Index is QPConfig.Index.
-func (q *QP) Index() int { return q.index }
+func (q *QP) Index() int { return int(q.index) }
 
 // State is the queue pair's state.
 func (q *QP) State() ib.QPState { return q.state }
@@ -204,6 +209,20 @@ func (q *QP) SetLongest(bytes uint32) {
 // not known.
 func (q *QP) SetReads(most int) { q.rdMax = int32(most) }
 
+// SetTimeout sets the queue pair's acknowledgement timeout as ibv_qp_attr has it: the time is
+// 4.096 us * 2^t, and t 0 is none (IBTA 1.4, 9.7.6.1.3).
+func (q *QP) SetTimeout(t uint8) {
+	q.timeout = noTimeout
+	if t > 0 {
+		q.timeout = t & 31
+	}
+}
+
+const noTimeout = 40 // 52 days
+
+// ackTimeout is the time after which the transport sends again what was not acknowledged.
+func (q *QP) ackTimeout() units.Time { return 4096 * units.Nanosecond << q.timeout }
+
 // SetLimiter says that the NIC paces the packets of a segment at r; 0 or the line
 // rate and more is the line rate.
 func (q *QP) SetLimiter(r units.Rate) {
@@ -218,6 +237,7 @@ func (q *QP) SetLimiter(r units.Rate) {
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
 	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
 	q.lastAck, q.bypass = now, 0
+	q.sampled = true
 	if b, ok := engine.(cc.Bypassed); ok && q.core.cfg.Bypass {
 		q.bypass = b.BypassBelow()
 	}

@@ -14,7 +14,7 @@ func (q *QP) Check(wr *verbs.SendWR) error {
 	if wr.Opcode <= ib.WRSendWithImm && wr.Flags&verbs.SendInline == 0 && len(wr.SGL) <= int(q.sges) && wr.AH == nil && wr.Length() <= int(q.longest) {
 		return nil
 	}
-	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: q.largestInline}, Message: int(q.longest)}
+	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: int(q.largestInline)}, Message: int(q.longest)}
 	return verbs.CheckSend(&l, wr)
 }
 
@@ -72,7 +72,7 @@ func (q *QP) sglOf(slot int) []verbs.SGE {
 }
 
 func (q *QP) inlineOf(slot int) []byte {
-	n := q.largestInline
+	n := int(q.largestInline)
 	return q.inline[slot*n : (slot+1)*n]
 }
 

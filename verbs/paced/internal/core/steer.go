@@ -51,6 +51,7 @@ const (
 	Cut                           // the engine lowered its rate or window
 	CutByCNP                      // and for a congestion notification
 	Bypassed                      // the engine was spared: Ack is not valid
+	Repaired                      // outstanding for a retransmission timeout: Ack is not valid
 )
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
@@ -79,6 +80,7 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	if x.Departed && (x.Marks == ByNIC || x.Stamped && c.cfg.NICClock) {
 		c.departed(now, done, q, wc.Timestamp, x)
 	}
+	repaired := done-seg.PostedAt >= q.ackTimeout() || !q.sampled
 	size := q.sizeOf(seg.Bytes)
 	rtt, net, clamped := completions.RoundTrip(seg.PostedAt, done, size.wire)
 	if clamped {
@@ -94,7 +96,8 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	}
 
 	// The engine's time does not run backwards, whatever calibration does.
-	q.lastAck = max(q.lastAck, done)
+	before := q.lastAck
+	q.lastAck = max(before, done)
 	if x.CountsCNPs && engine != nil {
 		// CNPs that arrived since the last completion share its time.
 		if x.FreshCNPs = q.driver.CNPs(x.CNPs); x.FreshCNPs > 0 {
@@ -103,6 +106,10 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 			}
 		}
 	}
+	if repaired && q.wasRepaired(now, before, engine, x) {
+		return
+	}
+	q.sampled = true
 	if net < q.bypass && !x.Watched && q.driver.Control().Rate >= q.line {
 		x.Marks |= Bypassed
 		return
@@ -129,6 +136,27 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	if engine != nil && q.obey(now, engine.OnAck(a)) {
 		x.Marks |= Cut
 	}
+}
+
+// wasRepaired reports whether the segment in x was outstanding for a retransmission timeout in
+// which nothing of the queue pair was acknowledged, the last time being at before, or beside
+// one that was. Its round trip then measures the timer and not the network (Karn and Partridge,
+// SIGCOMM 1987): the engine is told of the timeout, once. An acknowledgement that follows
+// without one in between reaches the engine, however late it is: on a path on which segments
+// take a timeout each, every other one counts.
+func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, x *Sample) bool {
+	posted := x.Segment.PostedAt
+	if q.sampled || posted >= q.repaired {
+		if !q.sampled || q.lastAck-max(before, posted) < q.ackTimeout() {
+			return false
+		}
+		q.repaired, q.sampled = q.lastAck, false
+		if engine != nil && q.obey(now, engine.OnTimeout(q.lastAck)) {
+			x.Marks |= Cut
+		}
+	}
+	x.Marks |= Repaired
+	return true
 }
 
 // sent takes note that n bytes leave now, which an engine paces.

@@ -11,7 +11,7 @@
 enum { BLOCK = 1 << 12, PAIRS = 6, SLOTS = 16, SEGMENTS = 8, SGES = 3, INLINE = 64, BATCH = 8, RING = 128 };
 
 enum {
-	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, LONGEST, READS, LIMITER,
+	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, LONGEST, READS, TIMEOUT, LIMITER,
 	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE,
 };
 
@@ -32,7 +32,7 @@ static struct memory {
 	struct sluice_limiter_flow flows[PAIRS];
 	struct sluice_limiter_links links[PAIRS];
 	struct sluice_core_claim claims[BATCH];
-	struct sluice_completions_entry ring[RING];
+	struct sluice_completions_slot ring[RING];
 	struct pair {
 		struct sluice_core_qp qp;
 		struct sluice_engine engine;
@@ -243,6 +243,9 @@ static struct answer answer(const struct call *c)
 	case READS:
 		sluice_core_qp_set_reads(q, c->v[0]);
 		break;
+	case TIMEOUT:
+		sluice_core_qp_set_timeout(q, (uint8_t)c->v[0]);
+		break;
 	case LIMITER:
 		sluice_core_qp_set_limiter(q, c->v[0]);
 		break;
@@ -328,7 +331,7 @@ int main(void)
 	static struct answer answers[BLOCK];
 #define SIZE(type) (uint64_t)sizeof(struct sluice_##type)
 	const uint64_t sizes[] = {
-		sizeof m, SIZE(core), SIZE(limiter), SIZE(calibration), SIZE(core_sample), SIZE(limiter_flow), SIZE(limiter_links), SIZE(core_claim), SIZE(completions_entry),
+		sizeof m, SIZE(core), SIZE(limiter), SIZE(calibration), SIZE(core_sample), SIZE(limiter_flow), SIZE(limiter_links), SIZE(core_claim), SIZE(completions_slot),
 		sizeof(struct pair), SIZE(core_qp), SIZE(engine), SIZE(completions_request), SIZE(completions_posted), SIZE(core_request), SIZE(verbs_sge),
 	};
 	fwrite(sizes, sizeof sizes, 1, stdout);

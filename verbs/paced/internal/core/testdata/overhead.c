@@ -30,7 +30,7 @@ struct pair {
 static struct sluice_core core;
 static struct sluice_limiter limiter;
 static struct sluice_completions_queue queue;
-static struct sluice_completions_entry entries[1 << 16];
+static struct sluice_completions_slot entries[1 << 16];
 static struct sluice_core_sample sample;
 static struct pair **pairs;
 static struct sluice_verbs_wc ring[RING]; /* of the provider */
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 	if (!flows || !links || !by_flow || !claims || !wrs || !sges || !pairs ||
 	    sluice_limiter_start(&limiter, pacing, (struct sluice_limiter_flow_slice){flows, count, count}, (struct sluice_limiter_links_slice){links, count, count}))
 		return 1;
-	queue.ring = (struct sluice_completions_entry_slice){entries, 1 << 16, 1 << 16};
+	queue.ring = (struct sluice_completions_slot_slice){entries, 1 << 16, 1 << 16};
 	struct sluice_core_config config = {.batch = BATCH, .catch_up = pacing.catch_up, .base_rtt = 20 * SLUICE_MICROSECOND, .bypass = !steered};
 	sluice_core_start(&core, config, NULL, &limiter, (struct sluice_core_claim_slice){claims, BATCH, BATCH},
 			  (struct sluice_core_scratch){{wrs, BATCH, BATCH}, {sges, BATCH, BATCH}, 1}, (struct sluice_core_qp_pointer_slice){by_flow, count, count});

@@ -1,0 +1,35 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// A link that comes back within the retry time costs its time and what is sent again: the
+// engine in the host goes on at the rate that it had, and does not take the timeout for a
+// queue of that length.
+func TestRatesAfterAnOutage(t *testing.T) {
+	const text = `
+topology: {kind: star, hosts: 2, host_rate: 10Gbps}
+nic: {mode: host, timeout: 8} # 1 ms
+duration: 20ms
+systems: [{engine: timely}, {engine: swift}]
+workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: unlimited}]}]
+fabric: {pfc: {enabled: false}, failures: [{link: tor0->h1, at: 5ms, for: 2ms, down: true}]}
+`
+	s, err := scenario.Parse("outage", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sys := range r.Systems {
+		// Of 20 ms, 2 ms without the link, and up to 4 ms until the timer expires again.
+		if got := sys.ThroughputGbps; got < 10*0.9*14/20 || sys.Timeouts == 0 {
+			t.Errorf("%s: %.2f Gbps with %d timeouts", sys.Name, float64(got), sys.Timeouts)
+		}
+	}
+}
