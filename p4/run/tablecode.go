@@ -14,6 +14,10 @@ import (
 type tableCode struct {
 	apply    op
 	hit, ran int
+	ops      []op  // its actions
+	data     []int // where the data of each lies
+	sel      hashInput
+	profile  int // the object whose members entries name; -1: none
 }
 
 // applyResult is t.apply().hit, miss or action_run as a number.
@@ -53,13 +57,12 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 	def := c.prog.tables[idx]
 	keyOff := c.alloc(def.words)
 	keys, sel := c.tableKeys(t, keyOff)
-	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1)}
+	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1), sel: sel, profile: def.profile}
 	c.tables[t] = tc
-	acts2, data := c.tableActions(t)
+	tc.ops, tc.data = c.tableActions(t)
 
 	n := def.words
-	hit, ran := tc.hit, tc.ran
-	prof := def.profile
+	hit := tc.hit
 	checked := slices.ContainsFunc(t.Keys, func(k *ast.Key) bool { return hasCall(k.X) })
 	direct := def.direct
 	tc.apply = func(m *machine) ctl {
@@ -84,33 +87,38 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 			m.w[hit] = 0
 			e = &st.dflt
 		}
-		run, args := int(e.action), e.data
-		if prof >= 0 && (e.member != nil || e.group != nil) {
-			mb := e.member
-			if e.group != nil {
-				if len(e.group.members) == 0 {
-					m.w[ran] = uint64(len(acts2) - 1)
-					return goOn
-				}
-				mb = e.group.members[sel.hash(m, m.objects[prof].(*profile))%uint64(len(e.group.members))]
-			}
-			run, args = mb.action, mb.data
-		}
-		if run < 0 {
-			m.w[ran] = uint64(len(acts2))
-			return goOn
-		}
-		m.w[ran] = uint64(run)
-		if len(args) > 0 {
-			copy(m.w[data[run]:], args)
-		}
-		old := m.cur
-		m.cur = e
-		r := acts2[run](m)
-		m.cur = old
-		return r
+		return tc.act(m, e)
 	}
 	return tc
+}
+
+// act runs the action of an entry, or of the member that it names.
+func (tc *tableCode) act(m *machine, e *entry) ctl {
+	run, args := int(e.action), e.data
+	if tc.profile >= 0 && (e.member != nil || e.group != nil) {
+		mb := e.member
+		if e.group != nil {
+			if len(e.group.members) == 0 {
+				m.w[tc.ran] = uint64(len(tc.ops) - 1)
+				return goOn
+			}
+			mb = e.group.members[tc.sel.hash(m, m.objects[tc.profile].(*profile))%uint64(len(e.group.members))]
+		}
+		run, args = mb.action, mb.data
+	}
+	if run < 0 {
+		m.w[tc.ran] = uint64(len(tc.ops))
+		return goOn
+	}
+	m.w[tc.ran] = uint64(run)
+	if len(args) > 0 {
+		copy(m.w[tc.data[run]:], args)
+	}
+	old := m.cur
+	m.cur = e
+	r := tc.ops[run](m)
+	m.cur = old
+	return r
 }
 
 // tableKeys evaluates a table's keys into the words from at on; sel is what an action selector hashes.

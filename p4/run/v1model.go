@@ -299,6 +299,42 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	set(m, f.egressTime, micros(pk.DequeueTime)&mask64(48))
 	set(m, f.length, uint64(pk.Length)&0xffffffff)
 	a.egr(m)
+	a.egressClones(pl, pk, v)
+	if get(m, f.egressSpec) == v1Drop {
+		m.counts(v)
+		v.Drops++
+		pl.Release(pk)
+		return
+	}
+	recirc, list := m.recirc != 0, m.recirc-2
+	truncate := m.truncate
+	if recirc {
+		pl.save(m.w[:state])
+	}
+	m.exit = false
+	a.compute(m)
+	m.exit = false
+	a.deparser(m)
+	m.counts(v)
+	out := m.rest()
+	if truncate >= 0 && truncate < len(out) {
+		out = out[:truncate]
+	}
+	if pk.limit > 0 && pk.limit < len(out) {
+		out = out[:pk.limit]
+	}
+	if !recirc {
+		v.send(pk.EgressPort, out, &pk.Intrinsic)
+		pl.Release(pk)
+		return
+	}
+	a.recirculate(pl, pk, v, out, list)
+}
+
+// egressClones sends the clones that egress made of pk.
+func (a *v1model) egressClones(pl *Pipeline, pk *Packet, v *Verdict) {
+	m, f := &pl.m, &a.f
+	state := pl.prog.state
 	for i := range m.clones {
 		cl := m.clones[i]
 		s, ok := pl.mirrors[cl.session]
@@ -328,34 +364,10 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 		}
 		pl.toMirror(c, s, v)
 	}
-	if get(m, f.egressSpec) == v1Drop {
-		m.counts(v)
-		v.Drops++
-		pl.Release(pk)
-		return
-	}
-	recirc, list := m.recirc != 0, m.recirc-2
-	truncate := m.truncate
-	if recirc {
-		pl.save(m.w[:state])
-	}
-	m.exit = false
-	a.compute(m)
-	m.exit = false
-	a.deparser(m)
-	m.counts(v)
-	out := m.rest()
-	if truncate >= 0 && truncate < len(out) {
-		out = out[:truncate]
-	}
-	if pk.limit > 0 && pk.limit < len(out) {
-		out = out[:pk.limit]
-	}
-	if !recirc {
-		v.send(pk.EgressPort, out, &pk.Intrinsic)
-		pl.Release(pk)
-		return
-	}
+}
+
+// recirculate parses what egress made of pk, with the fields of a list preserved.
+func (a *v1model) recirculate(pl *Pipeline, pk *Packet, v *Verdict, out []byte, list int) {
 	if pk.turns >= maxCopies {
 		v.Drops++
 		pl.Release(pk)
