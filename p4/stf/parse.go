@@ -311,10 +311,11 @@ func (c *command) add(rest string) error {
 		keys = keys[1:]
 	}
 	for _, k := range keys {
-		n, v, ok := strings.Cut(k, ":")
-		if !ok || n == "" || v == "" {
+		at := strings.LastIndexByte(k, ':') // a slice's name has one, too
+		if at <= 0 || at == len(k)-1 {
 			return fmt.Errorf("%q is no NAME:VALUE", k)
 		}
+		n, v := k[:at], k[at+1:]
 		if _, err := value(v); err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}

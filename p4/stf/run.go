@@ -235,6 +235,9 @@ func (r *runner) counter(c *command) error {
 	if err != nil {
 		return err
 	}
+	if c.Index >= ctr.Len() {
+		return fmt.Errorf("counter %s has %d cells", c.Name, ctr.Len())
+	}
 	got := ctr.Packets(c.Index)
 	if c.Unit == "bytes" {
 		got = ctr.Bytes(c.Index)
