@@ -17,7 +17,6 @@ type tableCode struct {
 	ops      []op  // its actions
 	data     []int // where the data of each lies
 	sel      hashInput
-	profile  int // the object whose members entries name; -1: none
 }
 
 // applyResult is t.apply().hit, miss or action_run as a number.
@@ -57,15 +56,19 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 	def := c.prog.tables[idx]
 	keyOff := c.alloc(def.words)
 	keys, sel := c.tableKeys(t, keyOff)
-	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1), sel: sel, profile: def.profile}
+	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1), sel: sel}
 	c.tables[t] = tc
 	tc.ops, tc.data = c.tableActions(t)
-
-	n := def.words
-	hit := tc.hit
 	checked := slices.ContainsFunc(t.Keys, func(k *ast.Key) bool { return hasCall(k.X) })
-	direct := def.direct
-	tc.apply = func(m *machine) ctl {
+	tc.apply = tc.applies(def, idx, keys, keyOff, checked)
+	return tc
+}
+
+// applies is the application of table idx, whose keys go to the words from keyOff on; checked if they may end the control.
+func (tc *tableCode) applies(def *tableDef, idx int, keys act, keyOff int, checked bool) op {
+	n, hit, ran, direct, profile := def.words, tc.hit, tc.ran, def.direct, def.profile
+	ops, data := tc.ops, tc.data
+	return func(m *machine) ctl {
 		if keys != nil {
 			keys(m)
 			if checked && (m.exit || m.failed) {
@@ -87,38 +90,40 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 			m.w[hit] = 0
 			e = &st.dflt
 		}
-		return tc.act(m, e)
+		run, args := int(e.action), e.data
+		if profile >= 0 {
+			run, args = tc.member(m, profile, e)
+		}
+		if run < 0 {
+			m.w[ran] = uint64(len(ops))
+			return goOn
+		}
+		m.w[ran] = uint64(run)
+		if len(args) > 0 {
+			copy(m.w[data[run]:], args)
+		}
+		old := m.cur
+		m.cur = e
+		r := ops[run](m)
+		m.cur = old
+		return r
 	}
-	return tc
 }
 
-// act runs the action of an entry, or of the member that it names.
-func (tc *tableCode) act(m *machine, e *entry) ctl {
-	run, args := int(e.action), e.data
-	if tc.profile >= 0 && (e.member != nil || e.group != nil) {
-		mb := e.member
-		if e.group != nil {
-			if len(e.group.members) == 0 {
-				m.w[tc.ran] = uint64(len(tc.ops) - 1)
-				return goOn
-			}
-			mb = e.group.members[tc.sel.hash(m, m.objects[tc.profile].(*profile))%uint64(len(e.group.members))]
+// member is the action and data that an entry of a table with an action profile stands for: its own, or those of its member, or of
+// the member of its group that the selector chooses.
+func (tc *tableCode) member(m *machine, at int, e *entry) (action int, data []uint64) {
+	mb := e.member
+	if e.group != nil {
+		if len(e.group.members) == 0 {
+			return -1, nil
 		}
-		run, args = mb.action, mb.data
+		mb = e.group.members[tc.sel.hash(m, m.objects[at].(*profile))%uint64(len(e.group.members))]
 	}
-	if run < 0 {
-		m.w[tc.ran] = uint64(len(tc.ops))
-		return goOn
+	if mb == nil {
+		return int(e.action), e.data
 	}
-	m.w[tc.ran] = uint64(run)
-	if len(args) > 0 {
-		copy(m.w[tc.data[run]:], args)
-	}
-	old := m.cur
-	m.cur = e
-	r := tc.ops[run](m)
-	m.cur = old
-	return r
+	return mb.action, mb.data
 }
 
 // tableKeys evaluates a table's keys into the words from at on; sel is what an action selector hashes.
