@@ -84,7 +84,7 @@ func (tc *tableCode) applies(def *tableDef, idx int, keys act, keyOff int, check
 			m.w[hit] = 1
 			if direct {
 				e.packets++
-				e.bytes += uint64(len(m.pkt))
+				e.bytes += uint64(m.length)
 			}
 		} else {
 			m.w[hit] = 0

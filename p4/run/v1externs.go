@@ -77,7 +77,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 	case "counter.count":
 		idx := c.num(arg(0))
 		return func(m *machine) ctl {
-			m.objects[obj].(*Counter).count(idx(m), uint64(len(m.pkt)))
+			m.objects[obj].(*Counter).count(idx(m), uint64(m.length))
 			return goOn
 		}
 	case "direct_counter.count":
@@ -86,7 +86,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		idx := c.num(arg(0))
 		return c.outArg(arg(1), func(to place) act {
 			return func(m *machine) {
-				v := m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt))
+				v := m.objects[obj].(*Meter).execute(idx(m), m.now, m.length)
 				m.w[to.at(m)] = v
 			}
 		})
@@ -96,7 +96,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 				mt := m.objects[obj].(*Meter)
 				v := uint64(green)
 				if m.cur != nil {
-					v = m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)))
+					v = m.cur.meter.execute(mt.direct, m.now, mt.tokens(m.length))
 				}
 				m.w[to.at(m)] = v
 			}

@@ -317,18 +317,24 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	a.deparser(m)
 	m.counts(v)
 	out := m.rest()
-	if truncate >= 0 && truncate < len(out) {
-		out = out[:truncate]
+	length := pk.lengthOf(out)
+	if truncate >= 0 {
+		out, length = truncated(out, length, truncate)
 	}
-	if pk.limit > 0 && pk.limit < len(out) {
-		out = out[:pk.limit]
+	if pk.limit > 0 {
+		out, length = truncated(out, length, pk.limit)
 	}
 	if !recirc {
 		v.send(pk.EgressPort, out, &pk.Intrinsic)
 		pl.Release(pk)
 		return
 	}
-	a.recirculate(pl, pk, v, out, list)
+	a.recirculate(pl, pk, v, out, length, list)
+}
+
+// truncated is a frame, and its packet's length on the wire, of no more than most bytes.
+func truncated(out []byte, length units.Bytes, most int) ([]byte, units.Bytes) {
+	return out[:min(len(out), most)], min(length, units.Bytes(most))
 }
 
 // egressClones sends the clones that egress made of pk.
@@ -367,7 +373,7 @@ func (a *v1model) egressClones(pl *Pipeline, pk *Packet, v *Verdict) {
 }
 
 // recirculate parses what egress made of pk, with the fields of a list preserved.
-func (a *v1model) recirculate(pl *Pipeline, pk *Packet, v *Verdict, out []byte, list int) {
+func (a *v1model) recirculate(pl *Pipeline, pk *Packet, v *Verdict, out []byte, length units.Bytes, list int) {
 	if pk.turns >= maxCopies {
 		v.Drops++
 		pl.Release(pk)
@@ -375,7 +381,7 @@ func (a *v1model) recirculate(pl *Pipeline, pk *Packet, v *Verdict, out []byte, 
 	}
 	v.Recirculations++
 	pk.buf = append(pk.buf[:0], out...)
-	pk.Intrinsic = Intrinsic{IngressPort: pk.IngressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: units.Bytes(len(out))}
+	pk.Intrinsic = Intrinsic{IngressPort: pk.IngressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: length}
 	pk.limit = 0
 	pk.turns++
 	a.run(pl, pk, v, list, pl.saved)
