@@ -418,3 +418,24 @@ V1Switch(P(), none(), ingress(), egress(), none(), D()) main;
 		t.Error("a set that is not there")
 	}
 }
+
+// An entry whose group has no members runs no action, so action_run is none of the list.
+func TestEmptyGroup(t *testing.T) {
+	pl := loadText(t, v1Text("", `action set(bit<8> v) { hdr.h.b = v; }
+    action_selector(HashAlgorithm.crc16, 8, 16) sel;
+    table t { key = { hdr.h.a: exact; hdr.h.c: selector; } actions = { NoAction; set; } implementation = sel; }`,
+		"switch (t.apply().action_run) { set: { hdr.h.d = 1; } NoAction: { hdr.h.d = 2; } default: { hdr.h.d = 3; } }")).New()
+	set := Action{Name: "set", Args: []*big.Int{big.NewInt(7)}}
+	for _, err := range []error{
+		pl.AddMember("t", 1, set), pl.AddMember("t", 2, Action{Name: "NoAction"}), pl.AddGroup("t", 1), pl.AddGroup("t", 2, 1),
+		pl.AddEntry("t", Entry{Keys: []Match{{Value: big.NewInt(5)}}, Group: 1}),
+		pl.AddEntry("t", Entry{Keys: []Match{{Value: big.NewInt(6)}}, Group: 2}),
+		pl.AddEntry("t", Entry{Keys: []Match{{Value: big.NewInt(7)}}, Member: 2}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(t, pl, "05 09 0000 00000000 -> 05 09 0000 00000003", "06 09 0000 00000000 -> 06 07 0000 00000001",
+		"07 09 0000 00000000 -> 07 09 0000 00000002", "08 09 0000 00000000 -> 08 09 0000 00000002")
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // Registers, counters, meters and hashes of v1model as BMv2's simple_switch has them: arrays that outlive packets, of which an
@@ -54,6 +55,52 @@ func TestRulesOfArrays(t *testing.T) {
 				t.Fatal(err)
 			}
 			exchange(t, pl, c.frames...)
+		})
+	}
+}
+
+// Counters and meters count a packet's bytes on the wire (Intrinsic.Length), of which the frame may hold the headers only, and
+// neither the intrinsic metadata that TNA puts in front nor fewer than none.
+func TestRulesOfBytes(t *testing.T) {
+	const v1 = `counter(2, CounterType.bytes) n; meter(1, MeterType.bytes) y; direct_meter<bit<8>>(MeterType.bytes) z;
+action a() { z.read(hdr.h.b); } table t { key = { hdr.h.a: exact; } actions = { a; } meters = z; const entries = { 0: a(); } const default_action = a(); }`
+	const tna = `Counter<bit<32>, bit<8>>(2, CounterType_t.BYTES) n; Meter<bit<8>>(1, MeterType_t.BYTES) y; DirectMeter(MeterType_t.BYTES) z;
+action a() { hdr.h.b = z.execute(adjust_byte_count = 0); } table t { key = { hdr.h.a: exact; } actions = { a; } meters = z; const entries = { 0: a(); } const default_action = a(); }`
+	for _, c := range []struct {
+		rule, text string
+		length     units.Bytes
+		want       [2]uint64 // bytes of n
+		colors     [2]byte   // of y and z, whose bursts are of 100 bytes
+	}{
+		{"v1model: a frame", v1Text("", v1, "n.count(0); n.count(1); bit<8> c; y.execute_meter(0, c); t.apply(); hdr.h.a = c;"), 0, [2]uint64{60, 60}, [2]byte{0, 0}},
+		{"v1model: a frame of a longer packet", v1Text("", v1, "n.count(0); n.count(1); bit<8> c; y.execute_meter(0, c); t.apply(); hdr.h.a = c;"), 1000, [2]uint64{1000, 1000}, [2]byte{2, 2}},
+		{"TNA: a frame", tnaText("", tnaStart, tna, "n.count(0); n.count(1, 4); bit<8> c = y.execute(0); t.apply(); hdr.h.a = c;"), 0, [2]uint64{60, 56}, [2]byte{0, 0}},
+		{"TNA: a frame of a longer packet", tnaText("", tnaStart, tna, "n.count(0); n.count(1, 4); bit<8> c = y.execute(0); t.apply(); hdr.h.a = c;"), 1000, [2]uint64{1000, 996}, [2]byte{3, 3}},
+		{"TNA: less than none", tnaText("", tnaStart, tna, "n.count(0, 60); n.count(1, 61); bit<8> c = y.execute(0, adjust_byte_count = 500); t.apply(); hdr.h.a = c;"), 0, [2]uint64{0, 0}, [2]byte{0, 0}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			pl := loadText(t, c.text).New()
+			for _, name := range []string{"y", "z"} {
+				m, err := pl.Meter(name)
+				if err == nil {
+					err = m.Set(0, Rate{Committed: 1, Peak: 1, CommittedBurst: 100, PeakBurst: 100})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var v Verdict
+			pl.Process(make([]byte, 60), &Intrinsic{Length: c.length}, &v)
+			if len(v.Sent) != 1 || [2]byte(v.Sent[0].Data) != c.colors {
+				t.Errorf("%+v left, expected the colors %v", v.Sent, c.colors)
+			}
+			n, err := pl.Counter("n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := [2]uint64{n.Bytes(0), n.Bytes(1)}; got != c.want {
+				t.Errorf("%d bytes are counted, expected %d", got, c.want)
+			}
 		})
 	}
 }

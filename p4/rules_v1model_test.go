@@ -1,6 +1,7 @@
 package p4
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -19,21 +20,26 @@ type wayRule struct {
 	out                   []string
 }
 
-func (r wayRule) holds(t *testing.T) {
-	t.Helper()
-	pl := loadText(t, `#include <core.p4>
+// text is the whole program.
+func (r wayRule) text() string {
+	return `#include <core.p4>
 #include <v1model.p4>
 header h_t { bit<8> a; bit<8> b; bit<16> c; }
 struct headers { h_t h; }
 struct meta { @field_list(1, 2) bit<8> kept; @field_list(2) bit<8> both; bit<8> lost; }
 parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) { state start { p.extract(hdr.h); transition accept; } }
-control V(inout headers hdr, inout meta m) { apply { `+r.verify+` } }
-control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { sm.egress_spec = 1; `+r.ingress+` } }
-control E(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { `+r.egress+` } }
-control U(inout headers hdr, inout meta m) { apply { `+r.update+` } }
+control V(inout headers hdr, inout meta m) { apply { ` + r.verify + ` } }
+control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { sm.egress_spec = 1; ` + r.ingress + ` } }
+control E(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { ` + r.egress + ` } }
+control U(inout headers hdr, inout meta m) { apply { ` + r.update + ` } }
 control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
 V1Switch(P(), V(), I(), E(), U(), D()) main;
-`).New()
+`
+}
+
+func (r wayRule) holds(t *testing.T) {
+	t.Helper()
+	pl := loadText(t, r.text()).New()
 	pl.SetMirror(7, Mirror{Port: 4})
 	pl.SetMirror(8, Mirror{Port: 5, MaxLength: 3})
 	pl.SetMulticast(9, []Replica{{Port: 2, ID: 1}, {Port: 3, ID: 1}, {Port: 2, ID: 2}})
@@ -116,5 +122,32 @@ func TestRulesOfV1Model(t *testing.T) {
 		{rule: "a parser's error does not drop", ingress: "if (sm.parser_error != error.NoError) { sm.egress_spec = 2; }", in: "12 34", out: []string{"2 1234"}},
 	} {
 		t.Run(r.rule, r.holds)
+	}
+}
+
+// A recirculated packet is as long on the wire as it was, by what its headers have grown, and as a truncation left it.
+func TestRulesOfRecirculatedLength(t *testing.T) {
+	const again = "if (sm.instance_type == 0) { %hdr.h.a = 9; recirculate_preserving_field_list(0); } else { hdr.h.c = (bit<16>)sm.packet_length; }"
+	egress := func(first string) string { return strings.Replace(again, "%", first, 1) }
+	for _, c := range []struct {
+		rule, egress string
+		length       units.Bytes
+		want         uint16
+	}{
+		{"a frame", egress(""), 0, 8},
+		{"a frame of a longer packet", egress(""), 1000, 1000},
+		{"without a header", egress("hdr.h.setInvalid(); "), 1000, 996},
+		{"truncated within the frame", egress("truncate(6); "), 1000, 6},
+		{"truncated behind the frame", egress("truncate(500); "), 1000, 500},
+		{"truncated to more than there is", egress("truncate(2000); "), 1000, 1000},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			pl := loadText(t, wayRule{egress: c.egress}.text()).New()
+			var v Verdict
+			pl.Process([]byte{1, 2, 3, 4, 5, 6, 7, 8}, &Intrinsic{Length: c.length}, &v)
+			if len(v.Sent) != 1 || binary.BigEndian.Uint16(v.Sent[0].Data[2:]) != c.want {
+				t.Errorf("%+v left, expected a length of %d", v.Sent, c.want)
+			}
+		})
 	}
 }

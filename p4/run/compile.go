@@ -160,11 +160,17 @@ func (c *compiler) ref(e ast.Expr) (pre act, p place) {
 	case *ast.Slice:
 		return c.refSlice(x)
 	case *ast.Cast:
-		if size(x.Type()) == size(x.X.Type()) && sameRep(x.Type(), x.X.Type()) {
-			if pre, p = c.ref(x.X); !p.slice {
-				p.t = x.Type()
-				return pre, p
-			}
+		return c.refCast(x)
+	}
+	return c.valueAt(e, e)
+}
+
+// refCast is the place of what is cast, where both types lie in words alike.
+func (c *compiler) refCast(e *ast.Cast) (act, place) {
+	if size(e.Type()) == size(e.X.Type()) && sameRep(e.Type(), e.X.Type()) {
+		if pre, p := c.ref(e.X); !p.slice {
+			p.t = e.Type()
+			return pre, p
 		}
 	}
 	return c.valueAt(e, e)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -34,20 +36,7 @@ func (h *hashInput) add(c *compiler, e ast.Expr) {
 		}
 		return
 	case *ast.StructLit:
-		s, ok := types.Underlying(x.Type()).(*types.Struct)
-		for i := range x.Fields {
-			for _, f := range x.Fields {
-				if !ok || len(s.Fields) != len(x.Fields) || f.Index == i {
-					h.add(c, f.Value)
-					if ok && len(s.Fields) == len(x.Fields) {
-						break
-					}
-				}
-			}
-			if !ok || len(s.Fields) != len(x.Fields) {
-				break
-			}
-		}
+		h.fields(c, x)
 		return
 	case *ast.Cast:
 		if _, ok := scalarWidth(x.Type()); !ok {
@@ -71,6 +60,17 @@ func (h *hashInput) add(c *compiler, e ast.Expr) {
 		p = tmp
 	}
 	h.place(c, e, p)
+}
+
+// fields appends those of a struct expression: in the order of the struct, where all are given.
+func (h *hashInput) fields(c *compiler, x *ast.StructLit) {
+	fs := slices.Clone(x.Fields)
+	if s, ok := types.Underlying(x.Type()).(*types.Struct); ok && len(s.Fields) == len(fs) {
+		slices.SortStableFunc(fs, func(a, b *ast.FieldInit) int { return a.Index - b.Index })
+	}
+	for _, f := range fs {
+		h.add(c, f.Value)
+	}
 }
 
 func (h *hashInput) place(c *compiler, at ast.Node, p place) {

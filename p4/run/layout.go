@@ -40,14 +40,7 @@ func size(t types.Type) int {
 	case *types.New:
 		return size(t.Underlying)
 	case *types.Struct:
-		n := 0
-		if t.Kind == types.Header {
-			n = 1
-		}
-		for _, f := range t.Fields {
-			n += size(f.Type)
-		}
-		return n
+		return fieldAt(t, len(t.Fields))
 	case *types.Tuple:
 		n := 0
 		for _, e := range t.Elems {
@@ -60,7 +53,7 @@ func size(t types.Type) int {
 	return 0
 }
 
-// fieldAt is the word of field i within the struct.
+// fieldAt is the word of field i within the struct; the number of fields stands for its end.
 func fieldAt(s *types.Struct, i int) int {
 	n := 0
 	if s.Kind == types.Header {

@@ -25,6 +25,7 @@ type machine struct {
 	cur     *entry // whose action runs, for direct meters
 
 	now    units.Time
+	length int    // the packet's bytes on the wire, of which pkt may have the headers only
 	err    uint64 // parser error
 	codes  *errorCodes
 	failed bool // a parser has to reject

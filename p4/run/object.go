@@ -98,6 +98,9 @@ type Counter struct {
 	packets, bytes []uint64
 }
 
+// Len returns the number of cells; a direct counter, whose counts are its table's entries', has none.
+func (c *Counter) Len() int { return len(c.packets) }
+
 // Packets returns the number of packets counted at i; 0 beyond the end.
 func (c *Counter) Packets(i int) uint64 {
 	if i < 0 || i >= len(c.packets) {

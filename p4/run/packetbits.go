@@ -96,33 +96,12 @@ func pack(fs []field) []field {
 			out = append(out, f)
 			continue
 		}
-		// As many fields as make whole bytes.
-		bits, n, whole, wholeBits := 0, 0, 0, 0
-		for j := i; j < len(fs) && fs[j].width <= 64 && bits+fs[j].width <= 64; j++ {
-			if fs[j].kind != anyBits && fs[j].kind != wideBits && bits%8 == 0 {
-				break
-			}
-			bits += fs[j].width
-			n++
-			if bits%8 == 0 {
-				whole, wholeBits = n, bits
-			}
-		}
+		whole, wholeBits := wholeBytes(fs[i:])
 		if whole < 2 {
 			out = append(out, f)
 			continue
 		}
-		g := field{bit: f.bit, width: wholeBits, n: uint8(whole), kind: groupN}
-		switch wholeBits {
-		case 8:
-			g.kind = group1
-		case 16:
-			g.kind = group2
-		case 32:
-			g.kind = group4
-		case 64:
-			g.kind = group8
-		}
+		g := field{bit: f.bit, width: wholeBits, n: uint8(whole), kind: groupOf(wholeBits)}
 		out = append(out, g)
 		at := 0
 		for _, m := range fs[i : i+whole] {
@@ -134,6 +113,35 @@ func pack(fs []field) []field {
 		i += whole - 1
 	}
 	return out
+}
+
+// wholeBytes counts as many of the first fields as make whole bytes of up to 64 bits.
+func wholeBytes(fs []field) (n, bits int) {
+	sum := 0
+	for j := 0; j < len(fs) && fs[j].width <= 64 && sum+fs[j].width <= 64; j++ {
+		if fs[j].kind != anyBits && fs[j].kind != wideBits && sum%8 == 0 {
+			break
+		}
+		sum += fs[j].width
+		if sum%8 == 0 {
+			n, bits = j+1, sum
+		}
+	}
+	return n, bits
+}
+
+func groupOf(bits int) fieldKind {
+	switch bits {
+	case 8:
+		return group1
+	case 16:
+		return group2
+	case 32:
+		return group4
+	case 64:
+		return group8
+	}
+	return groupN
 }
 
 func kindOf(bit, width int) fieldKind {
@@ -160,24 +168,13 @@ func kindOf(bit, width int) fieldKind {
 // readFields reads the fields of a header that begins at bit off of b, which holds all of it.
 func readFields(w []uint64, fs []field, b []byte, off int) {
 	if off&7 != 0 {
-		for i := range fs {
-			f := &fs[i]
-			if f.n > 0 {
-				continue
-			}
-			if f.kind == wideBits {
-				readWide(w[f.word:f.word+wordsOf(f.width)], b, off+f.bit, f.width)
-			} else {
-				w[f.word] = readBits(b, off+f.bit, f.width)
-			}
-		}
+		readUnaligned(w, fs, b, off)
 		return
 	}
 	h := b[off>>3:]
 	for i := 0; i < len(fs); i++ {
 		f := &fs[i]
 		at := f.bit >> 3
-		var v uint64
 		switch f.kind {
 		case byte1:
 			w[f.word] = uint64(h[at])
@@ -191,22 +188,10 @@ func readFields(w []uint64, fs []field, b []byte, off int) {
 			w[f.word] = binary.BigEndian.Uint64(h[at:])
 		case wideBits:
 			readWide(w[f.word:f.word+wordsOf(f.width)], h, f.bit, f.width)
-		case group1:
-			v = uint64(h[at])
-		case group2:
-			v = uint64(binary.BigEndian.Uint16(h[at:]))
-		case group4:
-			v = uint64(binary.BigEndian.Uint32(h[at:]))
-		case group8:
-			v = binary.BigEndian.Uint64(h[at:])
-		case groupN:
-			for _, x := range h[at : at+f.width>>3] {
-				v = v<<8 | uint64(x)
-			}
-		default:
+		case anyBits:
 			w[f.word] = readBits(h, f.bit, f.width)
-		}
-		if f.n > 0 {
+		default:
+			v := readGroup(f, h[at:])
 			for _, m := range fs[i+1 : i+1+int(f.n)] {
 				w[m.word] = v >> m.shift & (1<<uint(m.width) - 1)
 			}
@@ -215,33 +200,48 @@ func readFields(w []uint64, fs []field, b []byte, off int) {
 	}
 }
 
+// readGroup reads the bytes that a group's fields lie in.
+func readGroup(f *field, h []byte) (v uint64) {
+	switch f.kind {
+	case group1:
+		return uint64(h[0])
+	case group2:
+		return uint64(binary.BigEndian.Uint16(h))
+	case group4:
+		return uint64(binary.BigEndian.Uint32(h))
+	case group8:
+		return binary.BigEndian.Uint64(h)
+	}
+	for _, x := range h[:f.width>>3] {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
+
+// readUnaligned reads field by field where the header begins within a byte.
+func readUnaligned(w []uint64, fs []field, b []byte, off int) {
+	for i := range fs {
+		f := &fs[i]
+		switch {
+		case f.n > 0: // its fields follow
+		case f.kind == wideBits:
+			readWide(w[f.word:f.word+wordsOf(f.width)], b, off+f.bit, f.width)
+		default:
+			w[f.word] = readBits(b, off+f.bit, f.width)
+		}
+	}
+}
+
 // writeFields is readFields' inverse.
 func writeFields(w []uint64, fs []field, b []byte, off int) {
 	if off&7 != 0 {
-		for i := range fs {
-			f := &fs[i]
-			if f.n > 0 {
-				continue
-			}
-			if f.kind == wideBits {
-				writeWide(b, off+f.bit, f.width, w[f.word:f.word+wordsOf(f.width)])
-			} else {
-				writeBits(b, off+f.bit, f.width, w[f.word])
-			}
-		}
+		writeUnaligned(w, fs, b, off)
 		return
 	}
 	h := b[off>>3:]
 	for i := 0; i < len(fs); i++ {
 		f := &fs[i]
 		at := f.bit >> 3
-		var v uint64
-		if f.n > 0 {
-			for _, m := range fs[i+1 : i+1+int(f.n)] {
-				v |= w[m.word] & (1<<uint(m.width) - 1) << m.shift
-			}
-			i += int(f.n)
-		}
 		switch f.kind {
 		case byte1:
 			h[at] = byte(w[f.word])
@@ -256,21 +256,48 @@ func writeFields(w []uint64, fs []field, b []byte, off int) {
 			binary.BigEndian.PutUint64(h[at:], w[f.word])
 		case wideBits:
 			writeWide(h, f.bit, f.width, w[f.word:f.word+wordsOf(f.width)])
-		case group1:
-			h[at] = byte(v)
-		case group2:
-			binary.BigEndian.PutUint16(h[at:], uint16(v))
-		case group4:
-			binary.BigEndian.PutUint32(h[at:], uint32(v))
-		case group8:
-			binary.BigEndian.PutUint64(h[at:], v)
-		case groupN:
-			for j := at + f.width>>3 - 1; j >= at; j-- {
-				h[j] = byte(v)
-				v >>= 8
-			}
-		default:
+		case anyBits:
 			writeBits(h, f.bit, f.width, w[f.word])
+		default:
+			var v uint64
+			for _, m := range fs[i+1 : i+1+int(f.n)] {
+				v |= w[m.word] & (1<<uint(m.width) - 1) << m.shift
+			}
+			i += int(f.n)
+			writeGroup(f, h[at:], v)
+		}
+	}
+}
+
+// writeGroup is readGroup's inverse.
+func writeGroup(f *field, h []byte, v uint64) {
+	switch f.kind {
+	case group1:
+		h[0] = byte(v)
+	case group2:
+		binary.BigEndian.PutUint16(h, uint16(v))
+	case group4:
+		binary.BigEndian.PutUint32(h, uint32(v))
+	case group8:
+		binary.BigEndian.PutUint64(h, v)
+	default:
+		for j := f.width>>3 - 1; j >= 0; j-- {
+			h[j] = byte(v)
+			v >>= 8
+		}
+	}
+}
+
+// writeUnaligned is readUnaligned's inverse.
+func writeUnaligned(w []uint64, fs []field, b []byte, off int) {
+	for i := range fs {
+		f := &fs[i]
+		switch {
+		case f.n > 0: // its fields follow
+		case f.kind == wideBits:
+			writeWide(b, off+f.bit, f.width, w[f.word:f.word+wordsOf(f.width)])
+		default:
+			writeBits(b, off+f.bit, f.width, w[f.word])
 		}
 	}
 }

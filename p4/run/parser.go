@@ -72,34 +72,41 @@ func (c *compiler) parserBody(in *ast.Instance) op {
 }
 
 func (c *compiler) transition(t *ast.Transition, index map[*ast.StateDecl]int) func(*machine) int {
-	to := func(r *ast.StateRef) int {
-		if r.State != nil {
-			if i, ok := index[r.State]; ok {
-				return i
-			}
-			for s, i := range index {
-				if s.Name == r.Name {
-					return i
-				}
-			}
-			c.failf(r, "state %s is not of this parser", r.Name)
-		}
-		if r.Name == "accept" {
-			return accept
-		}
-		return reject
-	}
-	if t == nil || t.Next == nil && t.Select == nil {
+	to := func(r *ast.StateRef) int { return c.stateIndex(r, index) }
+	switch {
+	case t == nil || t.Next == nil && t.Select == nil:
 		return func(*machine) int { return reject }
-	}
-	if t.Next != nil {
+	case t.Next != nil:
 		n := to(t.Next)
 		return func(*machine) int { return n }
 	}
-	s := t.Select
-	if f := c.selectWord(s, to); f != nil {
+	if f := c.selectWord(t.Select, to); f != nil {
 		return f
 	}
+	return c.selectKeys(t.Select, to)
+}
+
+// stateIndex is the index of a state of this parser, or accept or reject.
+func (c *compiler) stateIndex(r *ast.StateRef, index map[*ast.StateDecl]int) int {
+	if r.State != nil {
+		if i, ok := index[r.State]; ok {
+			return i
+		}
+		for s, i := range index {
+			if s.Name == r.Name {
+				return i
+			}
+		}
+		c.failf(r, "state %s is not of this parser", r.Name)
+	}
+	if r.Name == "accept" {
+		return accept
+	}
+	return reject
+}
+
+// selectKeys is a select of any keys and labels: the keys lie in memory.
+func (c *compiler) selectKeys(s *ast.Select, to func(*ast.StateRef) int) func(*machine) int {
 	keys := make([]place, len(s.Exprs))
 	var eval []act
 	for i, e := range s.Exprs {
@@ -150,23 +157,11 @@ func (c *compiler) selectWord(s *ast.Select, to func(*ast.StateRef) int) func(*m
 		if len(cs.Keys.Elems) != 1 {
 			return nil
 		}
-		k := cs.Keys.Elems[0]
-		switch e := k.(type) {
-		case *ast.DontCare:
-			values, masks = append(values, 0), append(masks, 0)
-		case *ast.Mask:
-			if e.X.Const() == nil || e.Y.Const() == nil {
-				return nil
-			}
-			m := c.num(e.Y)(nil)
-			values, masks = append(values, c.num(e.X)(nil)&m), append(masks, m)
-		default:
-			if k.Const() == nil || k.Const().Kind == ast.SetValue || k.Const().Kind == ast.ListValue {
-				return nil
-			}
-			values, masks = append(values, c.num(k)(nil)), append(masks, ^uint64(0))
+		v, mask, ok := c.wordLabel(cs.Keys.Elems[0])
+		if !ok {
+			return nil
 		}
-		next = append(next, to(cs.Next))
+		values, masks, next = append(values, v), append(masks, mask), append(next, to(cs.Next))
 	}
 	x := c.num(s.Exprs[0])
 	return func(m *machine) int {
@@ -182,6 +177,25 @@ func (c *compiler) selectWord(s *ast.Select, to func(*ast.StateRef) int) func(*m
 		m.fail(m.codes.noMatch)
 		return reject
 	}
+}
+
+// wordLabel is a label of a key of up to 64 bits as a value and its mask; not ok where it is no constant one.
+func (c *compiler) wordLabel(k ast.Expr) (value, mask uint64, ok bool) {
+	switch e := k.(type) {
+	case *ast.DontCare:
+		return 0, 0, true
+	case *ast.Mask:
+		if e.X.Const() == nil || e.Y.Const() == nil {
+			return 0, 0, false
+		}
+		mask = c.num(e.Y)(nil)
+		return c.num(e.X)(nil) & mask, mask, true
+	}
+	v := k.Const()
+	if v == nil || v.Kind == ast.SetValue || v.Kind == ast.ListValue {
+		return 0, 0, false
+	}
+	return c.num(k)(nil), ^uint64(0), true
 }
 
 // matchers compare keys, which lie in memory, with a label.

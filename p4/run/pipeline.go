@@ -60,6 +60,11 @@ type Packet struct {
 	turns int   // copies and recirculations before it
 }
 
+// lengthOf is the packet's length on the wire with another frame in place of its own.
+func (pk *Packet) lengthOf(frame []byte) units.Bytes {
+	return pk.Length + units.Bytes(len(frame)-len(pk.buf))
+}
+
 // Len is the number of bytes that the packet takes in a queue: those with which it went into ingress.
 func (pk *Packet) Len() int { return len(pk.buf) }
 
@@ -280,10 +285,14 @@ func (m *machine) begin(pk *Packet, now units.Time) {
 	m.err, m.failed, m.exit = 0, false, false
 	m.budget = turns
 	m.now = now
+	m.length = int(pk.Length)
 	m.out, m.outPos = m.out[:0], 0
 	m.cur = nil
 	m.intent = intent{clones: m.clones[:0], truncate: -1}
 }
+
+// bytes is the packet's length as counters and meters have it, less a number of bytes but not below 0.
+func (m *machine) bytes(less uint64) int { return m.length - int(min(less, uint64(m.length))) }
 
 // counts moves what extern calls have counted to v.
 func (m *machine) counts(v *Verdict) {

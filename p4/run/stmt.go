@@ -266,27 +266,17 @@ func (c *compiler) switchAction(s *ast.Switch, bodies []op) op {
 	}
 }
 
-// switchValue is a switch over a number of up to 64 bits.
+// switchValue is a switch over a number.
 func (c *compiler) switchValue(s *ast.Switch, bodies []op) op {
-	dflt := seq(nil)
 	w, ok := scalarWidth(s.X.Type())
-	if !ok || w > 64 {
+	if !ok {
 		c.failf(s, "not supported: switch on %s", s.X.Type())
 	}
-	x := c.num(s.X)
-	var keys []uint64
-	var to []op
-	for i, cs := range s.Cases {
-		if cs.Default {
-			dflt = bodies[i]
-			continue
-		}
-		if cs.Label.Const() == nil {
-			c.failf(cs.Label, "not supported: a label that is not constant")
-		}
-		keys = append(keys, c.num(cs.Label)(nil))
-		to = append(to, bodies[i])
+	if w > 64 {
+		return c.switchWide(s, bodies)
 	}
+	x := c.num(s.X)
+	keys, to, dflt := switchCases(c, s, bodies, func(e ast.Expr) uint64 { return c.num(e)(nil) })
 	checked := hasCall(s.X) || c.inParser
 	return func(m *machine) ctl {
 		v := x(m)
@@ -300,6 +290,48 @@ func (c *compiler) switchValue(s *ast.Switch, bodies []op) op {
 		}
 		return dflt(m)
 	}
+}
+
+// switchWide is a switch over a number of more than a word.
+func (c *compiler) switchWide(s *ast.Switch, bodies []op) op {
+	p := c.temp(s.X.Type())
+	x := c.store(s.X, p)
+	keys, to, dflt := switchCases(c, s, bodies, func(e ast.Expr) []uint64 {
+		words, err := constWords(p.t, e.Const())
+		c.check(e, err)
+		return words
+	})
+	checked := hasCall(s.X) || c.inParser
+	at, n := p.off, size(p.t)
+	return func(m *machine) ctl {
+		x(m)
+		if checked && (m.exit || m.failed) {
+			return m.stopped()
+		}
+		for i, k := range keys {
+			if slices.Equal(k, m.w[at:at+n]) {
+				return to[i](m)
+			}
+		}
+		return dflt(m)
+	}
+}
+
+// switchCases are the labels of a switch over a number as constants, with the body of each and that of default.
+func switchCases[T any](c *compiler, s *ast.Switch, bodies []op, constant func(ast.Expr) T) (keys []T, to []op, dflt op) {
+	dflt = seq(nil)
+	for i, cs := range s.Cases {
+		if cs.Default {
+			dflt = bodies[i]
+			continue
+		}
+		if cs.Label.Const() == nil {
+			c.failf(cs.Label, "not supported: a label that is not constant")
+		}
+		keys = append(keys, constant(cs.Label))
+		to = append(to, bodies[i])
+	}
+	return keys, to, dflt
 }
 
 // turn counts a turn of a loop; false if the packet has had too many.

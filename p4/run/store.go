@@ -19,11 +19,7 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 	}
 	switch e := e.(type) {
 	case *ast.Ident, *ast.Member, *ast.Index, *ast.Slice:
-		pre, src := c.ref(e)
-		if src.t == nil || size(src.t) != size(t) {
-			src.t = t
-		}
-		return acts(append(nonNil(pre), c.copyTo(dst, src)))
+		return c.storePlace(e, dst)
 	case *ast.Cast:
 		return c.storeCast(e, dst)
 	case *ast.Dots:
@@ -45,6 +41,15 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 	}
 	c.failf(e, "not supported: this expression of type %s here", t)
 	return nil
+}
+
+// storePlace copies what lies in memory.
+func (c *compiler) storePlace(e ast.Expr, dst place) act {
+	pre, src := c.ref(e)
+	if src.t == nil || size(src.t) != size(e.Type()) {
+		src.t = e.Type()
+	}
+	return acts(append(nonNil(pre), c.copyTo(dst, src)))
 }
 
 // storeConst puts a value that is known when the program is compiled into dst.
@@ -146,28 +151,40 @@ func (c *compiler) storeParts(t types.Type, dst place, n int, part func(int) (in
 func (c *compiler) storeCast(e *ast.Cast, dst place) act {
 	e = c.castOfInt(e)
 	to, ok := scalarWidth(e.Type())
-	from, ok2 := scalarWidth(e.X.Type())
 	if !ok {
-		if sameRep(e.Type(), e.X.Type()) || size(e.Type()) == size(e.X.Type()) {
-			return c.store(e.X, dst)
-		}
-		// A tuple becomes a struct or a header: the header is valid.
-		if s, ok := types.Underlying(e.Type()).(*types.Struct); ok && s.Kind == types.Header && size(e.X.Type())+1 == size(e.Type()) {
-			tmp := c.temp(e.Type())
-			off := tmp.off
-			return acts([]act{
-				c.store(e.X, place{t: e.X.Type(), off: off + 1}),
-				func(m *machine) { m.w[off] = 1 },
-				c.copyTo(dst, tmp),
-			})
-		}
+		return c.storeParted(e, dst)
 	}
-	if !ok || !ok2 {
+	from, ok := scalarWidth(e.X.Type())
+	if !ok {
 		c.failf(e, "not supported: cast of %s to %s", e.X.Type(), e.Type())
 	}
 	if to == from {
 		return c.store(e.X, dst)
 	}
+	return c.storeWidened(e, dst, from, to)
+}
+
+// storeParted is a cast to a type of several parts.
+func (c *compiler) storeParted(e *ast.Cast, dst place) act {
+	if sameRep(e.Type(), e.X.Type()) || size(e.Type()) == size(e.X.Type()) {
+		return c.store(e.X, dst)
+	}
+	// A tuple becomes a struct or a header: the header is valid.
+	s, ok := types.Underlying(e.Type()).(*types.Struct)
+	if !ok || s.Kind != types.Header || size(e.X.Type())+1 != size(e.Type()) {
+		c.failf(e, "not supported: cast of %s to %s", e.X.Type(), e.Type())
+	}
+	tmp := c.temp(e.Type())
+	off := tmp.off
+	return acts([]act{
+		c.store(e.X, place{t: e.X.Type(), off: off + 1}),
+		func(m *machine) { m.w[off] = 1 },
+		c.copyTo(dst, tmp),
+	})
+}
+
+// storeWidened is a number of from bits as one of to, either of more than a word.
+func (c *compiler) storeWidened(e *ast.Cast, dst place, from, to int) act {
 	n := wordsOf(to)
 	wide := c.temp(e.Type())
 	signed := isSigned(e.X.Type())

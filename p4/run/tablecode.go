@@ -14,6 +14,9 @@ import (
 type tableCode struct {
 	apply    op
 	hit, ran int
+	ops      []op  // its actions
+	data     []int // where the data of each lies
+	sel      hashInput
 }
 
 // applyResult is t.apply().hit, miss or action_run as a number.
@@ -53,16 +56,19 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 	def := c.prog.tables[idx]
 	keyOff := c.alloc(def.words)
 	keys, sel := c.tableKeys(t, keyOff)
-	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1)}
+	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1), sel: sel}
 	c.tables[t] = tc
-	acts2, data := c.tableActions(t)
-
-	n := def.words
-	hit, ran := tc.hit, tc.ran
-	prof := def.profile
+	tc.ops, tc.data = c.tableActions(t)
 	checked := slices.ContainsFunc(t.Keys, func(k *ast.Key) bool { return hasCall(k.X) })
-	direct := def.direct
-	tc.apply = func(m *machine) ctl {
+	tc.apply = tc.applies(def, idx, keys, keyOff, checked)
+	return tc
+}
+
+// applies is the application of table idx, whose keys go to the words from keyOff on; checked if they may end the control.
+func (tc *tableCode) applies(def *tableDef, idx int, keys act, keyOff int, checked bool) op {
+	n, hit, ran, direct, profile := def.words, tc.hit, tc.ran, def.direct, def.profile
+	ops, data := tc.ops, tc.data
+	return func(m *machine) ctl {
 		if keys != nil {
 			keys(m)
 			if checked && (m.exit || m.failed) {
@@ -78,26 +84,18 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 			m.w[hit] = 1
 			if direct {
 				e.packets++
-				e.bytes += uint64(len(m.pkt))
+				e.bytes += uint64(m.length)
 			}
 		} else {
 			m.w[hit] = 0
 			e = &st.dflt
 		}
 		run, args := int(e.action), e.data
-		if prof >= 0 && (e.member != nil || e.group != nil) {
-			mb := e.member
-			if e.group != nil {
-				if len(e.group.members) == 0 {
-					m.w[ran] = uint64(len(acts2) - 1)
-					return goOn
-				}
-				mb = e.group.members[sel.hash(m, m.objects[prof].(*profile))%uint64(len(e.group.members))]
-			}
-			run, args = mb.action, mb.data
+		if profile >= 0 {
+			run, args = tc.member(m, profile, e)
 		}
 		if run < 0 {
-			m.w[ran] = uint64(len(acts2))
+			m.w[ran] = uint64(len(ops))
 			return goOn
 		}
 		m.w[ran] = uint64(run)
@@ -106,11 +104,26 @@ func (c *compiler) table(t *ast.TableDecl) *tableCode {
 		}
 		old := m.cur
 		m.cur = e
-		r := acts2[run](m)
+		r := ops[run](m)
 		m.cur = old
 		return r
 	}
-	return tc
+}
+
+// member is the action and data that an entry of a table with an action profile stands for: its own, or those of its member, or of
+// the member of its group that the selector chooses.
+func (tc *tableCode) member(m *machine, at int, e *entry) (action int, data []uint64) {
+	mb := e.member
+	if e.group != nil {
+		if len(e.group.members) == 0 {
+			return -1, nil
+		}
+		mb = e.group.members[tc.sel.hash(m, m.objects[at].(*profile))%uint64(len(e.group.members))]
+	}
+	if mb == nil {
+		return int(e.action), e.data
+	}
+	return mb.action, mb.data
 }
 
 // tableKeys evaluates a table's keys into the words from at on; sel is what an action selector hashes.

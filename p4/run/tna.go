@@ -344,7 +344,7 @@ func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
 	}
 	// What the deparser left is what the queues hold.
 	m.hold = append(m.hold[:0], m.rest()...)
-	pk.Length += units.Bytes(len(m.hold) - len(pk.buf))
+	pk.Length = pk.lengthOf(m.hold)
 	pk.buf = append(pk.buf[:0], m.hold...)
 	pk.path = tnaNormal
 	if get(m, g.f.bypass) != 0 {
@@ -498,9 +498,10 @@ func (a *tna) leave(pl *Pipeline, pk *Packet, out []byte, v *Verdict) {
 		return
 	}
 	v.Recirculations++
+	length := pk.lengthOf(out)
 	pl.m.hold = append(pl.m.hold[:0], out...)
 	pk.buf = append(pk.buf[:0], pl.m.hold...)
-	pk.Intrinsic = Intrinsic{IngressPort: pk.EgressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: units.Bytes(len(pk.buf))}
+	pk.Intrinsic = Intrinsic{IngressPort: pk.EgressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: length}
 	pk.turns++
 	a.ingress(pl, pk, v)
 }

@@ -358,7 +358,7 @@ func (t tnaCall) writeDirect() op {
 func (t tnaCall) count() op {
 	idx, less, obj := t.num(t.arg(0)), t.optional(t.arg(1)), t.obj
 	return func(m *machine) ctl {
-		m.objects[obj].(*Counter).count(idx(m), uint64(len(m.pkt))-less(m))
+		m.objects[obj].(*Counter).count(idx(m), uint64(m.bytes(less(m))))
 		return goOn
 	}
 }
@@ -368,7 +368,7 @@ func (t tnaCall) countDirect() op {
 	return func(m *machine) ctl {
 		if m.cur != nil {
 			m.cur.packets++
-			m.cur.bytes += uint64(len(m.pkt)) - less(m)
+			m.cur.bytes += uint64(m.bytes(less(m)))
 		}
 		return goOn
 	}
@@ -377,7 +377,7 @@ func (t tnaCall) countDirect() op {
 func (t tnaCall) meter() op {
 	idx, less, obj := t.num(t.arg(0)), t.optional(t.named("adjust_byte_count")), t.obj
 	return t.result(t.dst, func(m *machine) uint64 {
-		return tnaColor(m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt)-int(less(m))))
+		return tnaColor(m.objects[obj].(*Meter).execute(idx(m), m.now, m.bytes(less(m))))
 	})
 }
 
@@ -388,7 +388,7 @@ func (t tnaCall) meterDirect() op {
 		if m.cur == nil {
 			return green
 		}
-		return tnaColor(m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)-int(less(m)))))
+		return tnaColor(m.cur.meter.execute(mt.direct, m.now, mt.tokens(m.bytes(less(m)))))
 	})
 }
 

@@ -77,7 +77,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 	case "counter.count":
 		idx := c.num(arg(0))
 		return func(m *machine) ctl {
-			m.objects[obj].(*Counter).count(idx(m), uint64(len(m.pkt)))
+			m.objects[obj].(*Counter).count(idx(m), uint64(m.length))
 			return goOn
 		}
 	case "direct_counter.count":
@@ -86,7 +86,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		idx := c.num(arg(0))
 		return c.outArg(arg(1), func(to place) act {
 			return func(m *machine) {
-				v := m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt))
+				v := m.objects[obj].(*Meter).execute(idx(m), m.now, m.length)
 				m.w[to.at(m)] = v
 			}
 		})
@@ -96,7 +96,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 				mt := m.objects[obj].(*Meter)
 				v := uint64(green)
 				if m.cur != nil {
-					v = m.cur.meter.execute(mt.direct, m.now, mt.tokens(len(m.pkt)))
+					v = m.cur.meter.execute(mt.direct, m.now, mt.tokens(m.length))
 				}
 				m.w[to.at(m)] = v
 			}
@@ -177,33 +177,11 @@ func (a *v1model) function(c *compiler, e *ast.Call, dst place) op {
 			return goOn
 		}
 	case "random":
-		lo, hi := c.num(arg(1)), c.num(arg(2))
-		return c.outArg(arg(0), func(to place) act {
-			return c.number(to, func(m *machine) uint64 {
-				l, h := lo(m), hi(m)
-				if l > h {
-					return l
-				}
-				return m.rng.between(l, h)
-			})
-		})
+		return a.random(c, e)
 	case "digest":
 		return func(m *machine) ctl { m.digests++; return goOn }
 	case "hash":
-		f := c.algo(e, arg(1))
-		var in hashInput
-		in.add(c, arg(3))
-		base, limit := c.num(arg(2)), c.shiftOrNum(ast.OpShl, arg(4))
-		return c.outArg(arg(0), func(to place) act {
-			return c.number(to, func(m *machine) uint64 {
-				b, n := base(m), limit(m)
-				if n == 0 {
-					return b
-				}
-				in.fill(m)
-				return b + f(m, m.hbuf)%n
-			})
-		})
+		return a.hash(c, e)
 	case "verify_checksum", "verify_checksum_with_payload", "update_checksum", "update_checksum_with_payload":
 		return a.checksum(c, e)
 	case "clone", "clone3", "clone_preserving_field_list":
@@ -229,6 +207,36 @@ func (a *v1model) function(c *compiler, e *ast.Call, dst place) op {
 		return c.logMsg(e)
 	}
 	return nil
+}
+
+func (a *v1model) random(c *compiler, e *ast.Call) op {
+	lo, hi := c.num(e.Bound[1].Expr), c.num(e.Bound[2].Expr)
+	return c.outArg(e.Bound[0].Expr, func(to place) act {
+		return c.number(to, func(m *machine) uint64 {
+			l, h := lo(m), hi(m)
+			if l > h {
+				return l
+			}
+			return m.rng.between(l, h)
+		})
+	})
+}
+
+func (a *v1model) hash(c *compiler, e *ast.Call) op {
+	f := c.algo(e, e.Bound[1].Expr)
+	var in hashInput
+	in.add(c, e.Bound[3].Expr)
+	base, limit := c.num(e.Bound[2].Expr), c.shiftOrNum(ast.OpShl, e.Bound[4].Expr)
+	return c.outArg(e.Bound[0].Expr, func(to place) act {
+		return c.number(to, func(m *machine) uint64 {
+			b, n := base(m), limit(m)
+			if n == 0 {
+				return b
+			}
+			in.fill(m)
+			return b + f(m, m.hbuf)%n
+		})
+	})
 }
 
 // algo is the hash function that a constant of HashAlgorithm names.
@@ -329,41 +337,41 @@ func (a *v1model) listArg(c *compiler, e *ast.Call, i int) int {
 		return -1
 	}
 	// The former functions name the fields themselves.
-	var spans []span
-	var walk func(ast.Expr)
-	walk = func(x ast.Expr) {
-		switch y := x.(type) {
-		case *ast.List:
-			for _, z := range y.Elems {
-				walk(z)
-			}
-			return
-		case *ast.StructLit:
-			for _, f := range y.Fields {
-				walk(f.Value)
-			}
-			return
-		case *ast.Cast:
-			walk(y.X)
-			return
-		}
-		if x.Const() != nil || !isLvalue(x) {
-			return
-		}
-		pre, p := c.ref(x)
-		if pre != nil || p.dyn != nil {
-			c.failf(x, "not supported: a field list with a variable index")
-		}
-		if p.off < c.prog.state {
-			spans = append(spans, span{p.off, size(p.t)})
-		}
-	}
-	walk(x)
+	spans := c.spansOf(x, nil)
 	if len(spans) == 0 {
 		return -1
 	}
 	a.lists = append(a.lists, spans)
 	return len(a.lists) - 1
+}
+
+// spansOf appends where the l-values of an expression lie.
+func (c *compiler) spansOf(x ast.Expr, to []span) []span {
+	switch y := x.(type) {
+	case *ast.List:
+		for _, z := range y.Elems {
+			to = c.spansOf(z, to)
+		}
+		return to
+	case *ast.StructLit:
+		for _, f := range y.Fields {
+			to = c.spansOf(f.Value, to)
+		}
+		return to
+	case *ast.Cast:
+		return c.spansOf(y.X, to)
+	}
+	if x.Const() != nil || !isLvalue(x) {
+		return to
+	}
+	pre, p := c.ref(x)
+	if pre != nil || p.dyn != nil {
+		c.failf(x, "not supported: a field list with a variable index")
+	}
+	if p.off < c.prog.state {
+		to = append(to, span{p.off, size(p.t)})
+	}
+	return to
 }
 
 // logMsg writes its message with the values in place of {}. It costs nothing while nobody listens.

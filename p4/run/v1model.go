@@ -299,6 +299,48 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	set(m, f.egressTime, micros(pk.DequeueTime)&mask64(48))
 	set(m, f.length, uint64(pk.Length)&0xffffffff)
 	a.egr(m)
+	a.egressClones(pl, pk, v)
+	if get(m, f.egressSpec) == v1Drop {
+		m.counts(v)
+		v.Drops++
+		pl.Release(pk)
+		return
+	}
+	recirc, list := m.recirc != 0, m.recirc-2
+	truncate := m.truncate
+	if recirc {
+		pl.save(m.w[:state])
+	}
+	m.exit = false
+	a.compute(m)
+	m.exit = false
+	a.deparser(m)
+	m.counts(v)
+	out := m.rest()
+	length := pk.lengthOf(out)
+	if truncate >= 0 {
+		out, length = truncated(out, length, truncate)
+	}
+	if pk.limit > 0 {
+		out, length = truncated(out, length, pk.limit)
+	}
+	if !recirc {
+		v.send(pk.EgressPort, out, &pk.Intrinsic)
+		pl.Release(pk)
+		return
+	}
+	a.recirculate(pl, pk, v, out, length, list)
+}
+
+// truncated is a frame, and its packet's length on the wire, of no more than most bytes.
+func truncated(out []byte, length units.Bytes, most int) ([]byte, units.Bytes) {
+	return out[:min(len(out), most)], min(length, units.Bytes(most))
+}
+
+// egressClones sends the clones that egress made of pk.
+func (a *v1model) egressClones(pl *Pipeline, pk *Packet, v *Verdict) {
+	m, f := &pl.m, &a.f
+	state := pl.prog.state
 	for i := range m.clones {
 		cl := m.clones[i]
 		s, ok := pl.mirrors[cl.session]
@@ -328,34 +370,10 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 		}
 		pl.toMirror(c, s, v)
 	}
-	if get(m, f.egressSpec) == v1Drop {
-		m.counts(v)
-		v.Drops++
-		pl.Release(pk)
-		return
-	}
-	recirc, list := m.recirc != 0, m.recirc-2
-	truncate := m.truncate
-	if recirc {
-		pl.save(m.w[:state])
-	}
-	m.exit = false
-	a.compute(m)
-	m.exit = false
-	a.deparser(m)
-	m.counts(v)
-	out := m.rest()
-	if truncate >= 0 && truncate < len(out) {
-		out = out[:truncate]
-	}
-	if pk.limit > 0 && pk.limit < len(out) {
-		out = out[:pk.limit]
-	}
-	if !recirc {
-		v.send(pk.EgressPort, out, &pk.Intrinsic)
-		pl.Release(pk)
-		return
-	}
+}
+
+// recirculate parses what egress made of pk, with the fields of a list preserved.
+func (a *v1model) recirculate(pl *Pipeline, pk *Packet, v *Verdict, out []byte, length units.Bytes, list int) {
 	if pk.turns >= maxCopies {
 		v.Drops++
 		pl.Release(pk)
@@ -363,7 +381,7 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	}
 	v.Recirculations++
 	pk.buf = append(pk.buf[:0], out...)
-	pk.Intrinsic = Intrinsic{IngressPort: pk.IngressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: units.Bytes(len(out))}
+	pk.Intrinsic = Intrinsic{IngressPort: pk.IngressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: length}
 	pk.limit = 0
 	pk.turns++
 	a.run(pl, pk, v, list, pl.saved)

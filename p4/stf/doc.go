@@ -29,7 +29,7 @@
 // Values are 10, 0x1f, 0b11 or 10.0.0.1. In keys * stands for any digit of 0x and 0b;
 // V/LENGTH is a prefix, V&&&MASK a mask, LO..HI (or LO->HI) a range, * anything. Keys may
 // be named by the last parts of what the program calls them, x[1] also as x$1, and a
-// slice x[7:4] as x.slice. If several entries of a table with ternary, range or optional
+// slice x[7:4] also as x.slice. If several entries of a table with ternary, range or optional
 // keys match, the one with the greatest priority wins.
 //
 // Packets must leave each port in the order in which they are expected there, and no others.

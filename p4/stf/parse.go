@@ -84,41 +84,15 @@ func Parse(name string, text []byte) (*Script, error) {
 	return s, nil
 }
 
+// parse reads what follows the first word: its words, and the text that they are from.
 func (c *command) parse(f []string, rest string) error {
 	switch c.Op {
 	case "packet", "expect":
-		if len(f) == 0 {
-			return fmt.Errorf("port missing")
-		}
-		p, err := strconv.ParseUint(f[0], 0, 16)
-		if err != nil {
-			return fmt.Errorf("port %q is no number from 0 to 65535", f[0])
-		}
-		c.Port = uint16(p)
-		digits := strings.ToLower(strings.Join(f[1:], ""))
-		if c.Op == "packet" {
-			digits = strings.TrimSuffix(digits, "$")
-			return c.packet(digits)
-		}
-		if strings.HasSuffix(digits, "$") {
-			c.Exact, digits = true, digits[:len(digits)-1]
-		}
-		for _, r := range digits {
-			if !strings.ContainsRune("0123456789abcdef*", r) {
-				return fmt.Errorf("%q is neither a hexadecimal digit nor *", r)
-			}
-		}
-		c.Digits = digits
-		c.Any = digits == "" && !c.Exact
+		return c.frame(f)
 	case "add":
 		return c.add(rest)
 	case "setdefault":
-		t, a, ok := strings.Cut(rest, " ")
-		if !ok {
-			return fmt.Errorf("table and action wanted, as in setdefault t drop()")
-		}
-		c.Table = t
-		return c.action(strings.TrimSpace(a))
+		return c.setDefault(rest)
 	case "wait":
 	case "remove":
 		if rest != "all" {
@@ -130,36 +104,66 @@ func (c *command) parse(f []string, rest string) error {
 		return c.numbers(f, 1, 1)
 	case "mc_node_create":
 		return c.numbers(f, 2, 1024)
-	case "register_write", "check_register":
-		if len(f) != 3 {
-			return fmt.Errorf("name, index and value wanted")
-		}
+	case "register_write", "check_register", "register_reset":
 		return c.register(f)
-	case "register_reset":
-		if len(f) != 1 {
-			return fmt.Errorf("name wanted")
-		}
-		c.Name = f[0]
 	case "check_counter":
 		return c.counter(rest)
 	case "lpf_set", "wred_set":
 		return c.filter(f)
 	case "meta":
-		if len(f) == 0 {
-			return fmt.Errorf("name=value wanted")
-		}
-		for _, x := range f {
-			k, v, ok := strings.Cut(x, "=")
-			if !ok {
-				return fmt.Errorf("%q is no name=value", x)
-			}
-			if err := setMeta(new(settings), k, v); err != nil {
-				return err
-			}
-			c.Meta = append(c.Meta, pair{k, v})
-		}
+		return c.meta(f)
 	default:
 		return fmt.Errorf("no such command")
+	}
+	return nil
+}
+
+// frame is PORT DIGITS... of packet and expect.
+func (c *command) frame(f []string) error {
+	if len(f) == 0 {
+		return fmt.Errorf("port missing")
+	}
+	p, err := strconv.ParseUint(f[0], 0, 16)
+	if err != nil {
+		return fmt.Errorf("port %q is no number from 0 to 65535", f[0])
+	}
+	c.Port = uint16(p)
+	digits := strings.ToLower(strings.Join(f[1:], ""))
+	if c.Op == "packet" {
+		return c.packet(strings.TrimSuffix(digits, "$"))
+	}
+	c.Digits, c.Exact = strings.CutSuffix(digits, "$")
+	for _, r := range c.Digits {
+		if !strings.ContainsRune("0123456789abcdef*", r) {
+			return fmt.Errorf("%q is neither a hexadecimal digit nor *", r)
+		}
+	}
+	c.Any = c.Digits == "" && !c.Exact
+	return nil
+}
+
+func (c *command) setDefault(rest string) error {
+	t, a, ok := strings.Cut(rest, " ")
+	if !ok {
+		return fmt.Errorf("table and action wanted, as in setdefault t drop()")
+	}
+	c.Table = t
+	return c.action(strings.TrimSpace(a))
+}
+
+func (c *command) meta(f []string) error {
+	if len(f) == 0 {
+		return fmt.Errorf("name=value wanted")
+	}
+	for _, x := range f {
+		k, v, ok := strings.Cut(x, "=")
+		if !ok {
+			return fmt.Errorf("%q is no name=value", x)
+		}
+		if err := setMeta(new(settings), k, v); err != nil {
+			return err
+		}
+		c.Meta = append(c.Meta, pair{k, v})
 	}
 	return nil
 }
@@ -193,7 +197,18 @@ func (c *command) numbers(f []string, least, most int) error {
 	return nil
 }
 
+// register is NAME of register_reset, NAME INDEX VALUE of the others.
 func (c *command) register(f []string) error {
+	if c.Op == "register_reset" {
+		if len(f) != 1 {
+			return fmt.Errorf("name wanted")
+		}
+		c.Name = f[0]
+		return nil
+	}
+	if len(f) != 3 {
+		return fmt.Errorf("name, index and value wanted")
+	}
 	c.Name = f[0]
 	n, err := strconv.ParseUint(f[1], 0, 31)
 	if err != nil {
@@ -296,10 +311,11 @@ func (c *command) add(rest string) error {
 		keys = keys[1:]
 	}
 	for _, k := range keys {
-		n, v, ok := strings.Cut(k, ":")
-		if !ok || n == "" || v == "" {
+		at := strings.LastIndexByte(k, ':') // a slice's name has one, too
+		if at <= 0 || at == len(k)-1 {
 			return fmt.Errorf("%q is no NAME:VALUE", k)
 		}
+		n, v := k[:at], k[at+1:]
 		if _, err := value(v); err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}
@@ -406,18 +422,23 @@ func value(s string) (match, error) {
 		m.prefix = int(p)
 		return m, nil
 	}
-	if !strings.Contains(s, "*") {
-		m.value, err = number(s)
-		return m, err
+	if strings.Contains(s, "*") {
+		return wildcards(s)
 	}
+	m.value, err = number(s)
+	return m, err
+}
+
+// wildcards reads digits of which * stands for any, as 0x1* or 0b1**.
+func wildcards(s string) (match, error) {
+	m := match{prefix: -1}
 	shift := 0
 	switch {
 	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
 		shift = 4
 	case strings.HasPrefix(s, "0b"), strings.HasPrefix(s, "0B"):
 		shift = 1
-	}
-	if shift == 0 {
+	default:
 		return m, fmt.Errorf("%q: wildcards need 0x or 0b before them", s)
 	}
 	mask := strings.Map(func(r rune) rune {
@@ -429,6 +450,7 @@ func value(s string) (match, error) {
 		}
 		return '1'
 	}, s[2:])
+	var err error
 	if m.value, err = number(s[:2] + strings.ReplaceAll(s[2:], "*", "0")); err != nil {
 		return m, err
 	}
@@ -440,22 +462,7 @@ func value(s string) (match, error) {
 func setMeta(s *settings, name, v string) error {
 	switch name {
 	case "ingress_time", "enqueue_time", "dequeue_time":
-		t, err := units.ParseTime(v)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if t < 0 {
-			return fmt.Errorf("%s is negative", name)
-		}
-		switch name {
-		case "ingress_time":
-			s.in.IngressTime = t
-		case "enqueue_time":
-			s.in.EnqueueTime, s.enqueued = t, true
-		default:
-			s.in.DequeueTime, s.dequeued = t, true
-		}
-		return nil
+		return s.setTime(name, v)
 	}
 	n, err := strconv.ParseUint(v, 0, 31)
 	if err != nil {
@@ -465,6 +472,29 @@ func setMeta(s *settings, name, v string) error {
 		}
 		n = uint64(b)
 	}
+	return s.setNumber(name, n)
+}
+
+func (s *settings) setTime(name, v string) error {
+	t, err := units.ParseTime(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if t < 0 {
+		return fmt.Errorf("%s is negative", name)
+	}
+	switch name {
+	case "ingress_time":
+		s.in.IngressTime = t
+	case "enqueue_time":
+		s.in.EnqueueTime, s.enqueued = t, true
+	default:
+		s.in.DequeueTime, s.dequeued = t, true
+	}
+	return nil
+}
+
+func (s *settings) setNumber(name string, n uint64) error {
 	switch name {
 	case "enqueue_bytes":
 		s.in.EnqueueDepth.Bytes = units.Bytes(n)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rdma/sluice/internal/infile"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 func TestParse(t *testing.T) {
@@ -84,6 +85,41 @@ func TestParseErrors(t *testing.T) {
 		{"wred_set f 0 probability=often", `x:1: wred_set: probability: "often" is no number`},
 		{"wred_set f 0 gain=1us", "x:1: wred_set: gain: expected time, min, max or probability"},
 		{"check_counter c", "x:1: check_counter: wanted: NAME(INDEX) [packets|bytes] == COUNT"},
+		{"check_counter c() == 1", `x:1: check_counter: index "" is no number`},
+		{"check_counter c(x) == 1", `x:1: check_counter: index "x" is no number`},
+		{"check_counter c 1 == 1", `x:1: check_counter: "c" is no NAME(INDEX)`},
+		{"check_counter c(1 == 1", `x:1: check_counter: "c(1" is no NAME(INDEX)`},
+		{"check_counter c(1) bits == 1", `x:1: check_counter: "bits" is neither packets nor bytes`},
+		{"check_counter c(1) packets bytes == 1", "x:1: check_counter: wanted: NAME(INDEX) [packets|bytes] == COUNT"},
+		{"check_counter c(1) == x", `x:1: check_counter: "x" is no number`},
+		{"check_counter c(1) ==", `x:1: check_counter: "" is no number`},
+		{"check_register r 1", "x:1: check_register: name, index and value wanted"},
+		{"check_register r x 1", `x:1: check_register: index "x" is no number`},
+		{"register_write r -1 1", `x:1: register_write: index "-1" is no number`},
+		{"register_write r 0 x", `x:1: register_write: "x" is no number`},
+		{"register_write r 0 0x10000000000000000", "x:1: register_write: value 18446744073709551616 is not within 64 bits"},
+		{"register_reset", "x:1: register_reset: name wanted"},
+		{"register_reset r 1", "x:1: register_reset: name wanted"},
+		{"expect", "x:1: expect: port missing"},
+		{"expect 65536", `x:1: expect: port "65536" is no number from 0 to 65535`},
+		{"expect 1 00 $ 00", "x:1: expect: '$' is neither a hexadecimal digit nor *"},
+		{"packet 1 **", `x:1: packet: "**" is no hexadecimal byte`},
+		{"remove", "x:1: remove: only remove all is known"},
+		{"mirroring_add 1 2 3", "x:1: mirroring_add: 2 numbers wanted, 3 given"},
+		{"mc_mgrp_create 1 2", "x:1: mc_mgrp_create: 1 numbers wanted, 2 given"},
+		{"mc_node_create 1", "x:1: mc_node_create: 2 numbers wanted, 1 given"},
+		{"mc_node_associate 1 65536", `x:1: mc_node_associate: "65536" is no number from 0 to 65535`},
+		{"add t h.isValid():1", "x:1: add: action with parentheses wanted at the end, as in drop()"},
+		{"add t 1.5 x:1 a()", `x:1: add: "1.5" is neither a priority nor NAME:VALUE`},
+		{"add t x: a()", `x:1: add: "x:" is no NAME:VALUE`},
+		{"add t :1 a()", `x:1: add: ":1" is no NAME:VALUE`},
+		{"add t x:1 a(y:1", `x:1: add: "a(y:1" is no ACTION(NAME:VALUE, ...)`},
+		{"setdefault t a", `x:1: setdefault: "a" is no ACTION(NAME:VALUE, ...)`},
+		{"setdefault t a() b", `x:1: setdefault: "a() b" is no ACTION(NAME:VALUE, ...)`},
+		{"lpf_set f 0 scale=x", `x:1: lpf_set: scale: "x" is no number`},
+		{"lpf_set f 0 decay=1", `x:1: lpf_set: decay: time "1": unit missing, for example 1us`},
+		{"meta", "x:1: meta: name=value wanted"},
+		{"meta queue", `x:1: meta: "queue" is no name=value`},
 		{"meta queue=300", "x:1: meta: queue: 300 is not from 0 to 255"},
 		{"meta class=256", "x:1: meta: class: 256 is not from 0 to 255"},
 		{"meta ingress_time=5", `x:1: meta: ingress_time: time "5": unit missing, for example 5us`},
@@ -139,5 +175,121 @@ func TestLongFiles(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What a number and a key's value may look like, and what each stands for.
+func TestValues(t *testing.T) {
+	n := func(s string) *big.Int {
+		v, ok := new(big.Int).SetString(s, 0)
+		if !ok {
+			t.Fatal(s)
+		}
+		return v
+	}
+	for _, c := range []struct {
+		text string
+		want match
+	}{
+		{"0", match{value: n("0"), prefix: -1}},
+		{"010", match{value: n("10"), prefix: -1}},
+		{"0x1F", match{value: n("31"), prefix: -1}},
+		{"0XfF", match{value: n("255"), prefix: -1}},
+		{"0b101", match{value: n("5"), prefix: -1}},
+		{"0B11", match{value: n("3"), prefix: -1}},
+		{"10.0.0.1", match{value: n("0x0a000001"), prefix: -1}},
+		{"255.255.255.255", match{value: n("0xffffffff"), prefix: -1}},
+		{"0xffffffffffffffffffffffffffffffff", match{value: n("0xffffffffffffffffffffffffffffffff"), prefix: -1}},
+		{"*", match{any: true, prefix: -1}},
+		{"1..5", match{value: n("1"), high: n("5"), prefix: -1}},
+		{"0x10->0b11", match{value: n("16"), high: n("3"), prefix: -1}},
+		{"10.0.0.1..10.0.0.9", match{value: n("0x0a000001"), high: n("0x0a000009"), prefix: -1}},
+		{"5&&&3", match{value: n("5"), mask: n("3"), prefix: -1}},
+		{"10.0.0.0/8", match{value: n("0x0a000000"), prefix: 8}},
+		{"0/0", match{value: n("0"), prefix: 0}},
+		{"0x1*", match{value: n("0x10"), mask: n("0xf0"), bits: 8, prefix: -1}},
+		{"0X**", match{value: n("0"), mask: n("0"), bits: 8, prefix: -1}},
+		{"0b1*0", match{value: n("4"), mask: n("5"), bits: 3, prefix: -1}},
+		{"0B*", match{value: n("0"), mask: n("0"), bits: 1, prefix: -1}},
+	} {
+		got, err := value(c.text)
+		same := cmp.Comparer(func(a, b *big.Int) bool { return a == b || a != nil && b != nil && a.Cmp(b) == 0 })
+		if d := cmp.Diff(c.want, got, same, cmp.AllowUnexported(match{})); err != nil || d != "" {
+			t.Errorf("%s: %v %s", c.text, err, d)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", `"" is no number`},
+		{"x", `"x" is no number`},
+		{"-1", `"-1" is no number`},
+		{"+1", `"+1" is no number`},
+		{"1_000", `"1_000" is no number`},
+		{"0x", `"0x" is no number`},
+		{"0x-1", `"0x-1" is no number`},
+		{"0b2", `"0b2" is no number`},
+		{"0o7", `"0o7" is no number`},
+		{"1.2.3.256", `"1.2.3.256" is no IPv4 address`},
+		{"1.2.3.", `"1.2.3." is no IPv4 address`},
+		{"1.2.3", `"1.2.3" is no number`},
+		{"1..", `"" is no number`},
+		{"..1", `"" is no number`},
+		{"1->x", `"x" is no number`},
+		{"x->1", `"x" is no number`},
+		{"1&&&", `"" is no number`},
+		{"&&&1", `"" is no number`},
+		{"1/", `prefix length "" is no number`},
+		{"1/-1", `prefix length "-1" is no number`},
+		{"1/65536", `prefix length "65536" is no number`},
+		{"x/8", `"x" is no number`},
+		{"1*", `"1*": wildcards need 0x or 0b before them`},
+		{"0xg*", `"0xg0" is no number`},
+		{"0b*2", `"0b02" is no number`},
+		{strings.Repeat("1", 1025), "a number of 1025 digits is too long"},
+		{"0x*" + strings.Repeat("1", 1025), "a number of 1028 digits is too long"},
+	} {
+		if _, err := value(c.text); err == nil || err.Error() != c.want {
+			t.Errorf("%.40s: error is %v, expected %s", c.text, err, c.want)
+		}
+	}
+}
+
+// Each setting of meta goes to its place.
+func TestMeta(t *testing.T) {
+	set := func(words ...string) (settings, error) {
+		var s settings
+		for _, w := range words {
+			name, v, _ := strings.Cut(w, "=")
+			if err := setMeta(&s, name, v); err != nil {
+				return s, err
+			}
+		}
+		return s, nil
+	}
+	s, err := set("ingress_time=1us", "enqueue_time=2us", "dequeue_time=3us", "enqueue_bytes=1KiB", "enqueue_packets=5", "dequeue_bytes=0x10", "dequeue_packets=7", "queue=255", "class=9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings{enqueued: true, dequeued: true}
+	want.in.IngressTime, want.in.EnqueueTime, want.in.DequeueTime = units.Microsecond, 2*units.Microsecond, 3*units.Microsecond
+	want.in.EnqueueDepth.Bytes, want.in.EnqueueDepth.Packets = 1024, 5
+	want.in.DequeueDepth.Bytes, want.in.DequeueDepth.Packets = 16, 7
+	want.in.Queue, want.in.Class = 255, 9
+	if s != want {
+		t.Errorf("settings are %+v, expected %+v", s, want)
+	}
+	for _, c := range []struct{ word, want string }{
+		{"ingress_time=-1us", "ingress_time is negative"},
+		{"dequeue_time=x", "dequeue_time: "},
+		{"enqueue_bytes=-5", `enqueue_bytes: "-5" is no number`},
+		{"enqueue_bytes=1furlong", `enqueue_bytes: "1furlong" is no number`},
+		{"enqueue_packets=1KiB", `enqueue_packets: "1KiB" is no number`},
+		{"dequeue_packets=2147483648", `dequeue_packets: "2147483648" is no number`},
+		{"queue=256", "queue: 256 is not from 0 to 255"},
+		{"class=-1", `class: "-1" is no number`},
+		{"port=1", `no setting "port"`},
+	} {
+		if _, err := set(c.word); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error is %v, expected %q", c.word, err, c.want)
+		}
 	}
 }

@@ -96,21 +96,9 @@ func (r *runner) command(c *command) error {
 	case "add":
 		return r.add(c)
 	case "setdefault":
-		t, err := pl.Program().Table(c.Table)
-		if err != nil {
-			return err
-		}
-		a, err := action(t, c)
-		if err != nil {
-			return err
-		}
-		return pl.SetDefault(t.Name, a)
+		return r.setDefault(c)
 	case "remove":
-		for _, t := range pl.Program().Tables() {
-			if err := pl.ClearTable(t.Name); err != nil {
-				return err
-			}
-		}
+		return r.clear()
 	case "mirroring_add":
 		pl.SetMirror(uint16(c.Numbers[0]), run.Mirror{Port: uint16(c.Numbers[1])})
 	case "mirroring_add_mc":
@@ -121,18 +109,8 @@ func (r *runner) command(c *command) error {
 		return r.register(c)
 	case "check_counter":
 		return r.counter(c)
-	case "lpf_set":
-		f, err := r.pl.Filter(c.Name)
-		if err != nil {
-			return err
-		}
-		return f.Set(c.Index, run.LowPass(c.LowPass))
-	case "wred_set":
-		w, err := r.pl.Wred(c.Name)
-		if err != nil {
-			return err
-		}
-		return w.Set(c.Index, run.EarlyDrop(c.EarlyDrop))
+	case "lpf_set", "wred_set":
+		return r.filter(c)
 	case "meta":
 		for _, m := range c.Meta {
 			if err := setMeta(&r.set, m.Name, m.Value); err != nil {
@@ -141,6 +119,43 @@ func (r *runner) command(c *command) error {
 		}
 	}
 	return nil
+}
+
+func (r *runner) setDefault(c *command) error {
+	t, err := r.pl.Program().Table(c.Table)
+	if err != nil {
+		return err
+	}
+	a, err := action(t, c)
+	if err != nil {
+		return err
+	}
+	return r.pl.SetDefault(t.Name, a)
+}
+
+// clear drops the entries of all tables.
+func (r *runner) clear() error {
+	for _, t := range r.pl.Program().Tables() {
+		if err := r.pl.ClearTable(t.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) filter(c *command) error {
+	if c.Op == "wred_set" {
+		w, err := r.pl.Wred(c.Name)
+		if err != nil {
+			return err
+		}
+		return w.Set(c.Index, run.EarlyDrop(c.EarlyDrop))
+	}
+	f, err := r.pl.Filter(c.Name)
+	if err != nil {
+		return err
+	}
+	return f.Set(c.Index, run.LowPass(c.LowPass))
 }
 
 // send sends a packet and keeps what leaves.
@@ -220,6 +235,9 @@ func (r *runner) counter(c *command) error {
 	if err != nil {
 		return err
 	}
+	if c.Index >= ctr.Len() {
+		return fmt.Errorf("counter %s has %d cells", c.Name, ctr.Len())
+	}
 	got := ctr.Packets(c.Index)
 	if c.Unit == "bytes" {
 		got = ctr.Bytes(c.Index)
@@ -254,16 +272,7 @@ func (r *runner) add(c *command) error {
 	e := run.Entry{Priority: c.Priority, Keys: make([]run.Match, len(t.Keys))}
 	given := make([]bool, len(t.Keys))
 	for _, k := range c.Keys {
-		at := -1
-		for i, tk := range t.Keys {
-			if tk.Name == k.Name {
-				at = i
-				break
-			}
-			if sameName(tk.Name, k.Name) && at < 0 && !given[i] {
-				at = i
-			}
-		}
+		at := keyOf(t, k.Name, given)
 		if at < 0 || given[at] {
 			var names []string
 			for _, tk := range t.Keys {
@@ -293,6 +302,20 @@ func (r *runner) add(c *command) error {
 		return err
 	}
 	return r.pl.AddEntry(t.Name, e)
+}
+
+// keyOf is the index of the key that has this name, or else of the first that it may stand for and that is not given; -1: none.
+func keyOf(t run.TableInfo, name string, given []bool) int {
+	at := -1
+	for i, k := range t.Keys {
+		if k.Name == name {
+			return i
+		}
+		if sameName(k.Name, name) && at < 0 && !given[i] {
+			at = i
+		}
+	}
+	return at
 }
 
 // of makes the match of a key of it.

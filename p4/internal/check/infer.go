@@ -116,9 +116,8 @@ type unifier struct {
 // binding to int gives way to a later one of a fixed width. It says whether the
 // shapes fit.
 func (u unifier) unify(want, got types.Type) bool {
-	if v, ok := want.(*types.Var); ok && u.free[v] {
-		u.bind(v, got)
-		return true
+	if v, ok := want.(*types.Var); ok {
+		return u.unifyVar(v, got)
 	}
 	if !hasVar(want) || got == types.Invalid || want == types.Invalid {
 		return true
@@ -139,6 +138,15 @@ func (u unifier) unify(want, got types.Type) bool {
 		return ok && u.unifyAll(w.Elems, g.Elems)
 	}
 	return u.unifyElem(want, got)
+}
+
+// unifyVar takes a free variable, or one of the function that the call stands in, which equals itself only.
+func (u unifier) unifyVar(v *types.Var, got types.Type) bool {
+	if !u.free[v] {
+		return got == v || got == types.Invalid
+	}
+	u.bind(v, got)
+	return true
 }
 
 // unifyElem takes a stack or a set, each of one type of elements.
