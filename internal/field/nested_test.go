@@ -195,6 +195,7 @@ func TestParseKinds(t *testing.T) {
 		Mode  mode     `yaml:"mode" one:"slow fast"`
 		Seed  uint64   `yaml:"seed"`
 		Depth *int8    `yaml:"depth"`
+		Age   Time     `yaml:"age" range:"(0us,)" why:"it ends"`
 		Share float64  `yaml:"share"`
 		Names []string `yaml:"names"`
 	}
@@ -206,7 +207,7 @@ func TestParseKinds(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"mode=1": "choose slow or fast", "seed=2^64": "choose 0 to 18446744073709551615", "depth=128": "choose a whole number", "share=x": "choose a number",
-		"names=a": "choose nothing: it is not given as text",
+		"age=0us": "choose a positive span; it ends", "names=a": "choose nothing: it is not given as text",
 	} {
 		key, value, _ := strings.Cut(text, "=")
 		if err := settings.Parse(&o, map[string][]string{key: {value}}); err == nil || err.Error() != fmt.Sprintf("option %s: %q: %s", key, value, want) {

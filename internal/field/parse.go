@@ -25,7 +25,7 @@ func (s *Settings[T]) Parse(c *T, texts map[string][]string) error {
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		to, one := find(reflect.ValueOf(c).Elem(), s.all, key)
 		if one == nil {
-			return fmt.Errorf("option %s: unknown option, expected %s", key, strings.Join(keys(nil, s.all), ", "))
+			return fmt.Errorf("option %s: unknown option, expected %s", key, strings.Join(s.Keys(), ", "))
 		}
 		text := texts[key][len(texts[key])-1]
 		v, err := one.parse(text)
@@ -43,6 +43,9 @@ func (s *Settings[T]) Parse(c *T, texts map[string][]string) error {
 	}
 	return nil
 }
+
+// Keys are those that Parse takes.
+func (s *Settings[T]) Keys() []string { return keys(nil, s.all) }
 
 // keys appends the keys of settings.
 func keys(all []string, settings []Setting) []string {
@@ -180,6 +183,9 @@ func (s *Setting) given() string {
 	}
 	if s.Takes != "" && s.Zero != "" {
 		takes += "; leave it out for " + s.Zero
+	}
+	if s.why != "" {
+		takes += "; " + s.why
 	}
 	return takes
 }
