@@ -273,7 +273,7 @@ func TestPublishValueIsChecked(t *testing.T) {
 	bothWays(t, func(t *testing.T, preload bool) {
 		binary := map[bool]string{false: "hooks-api", true: "hooks"}[preload]
 		out, err := program(t, preload, []string{"SLUICE_METRICS=maybe"}, binary, "list").CombinedOutput()
-		if err == nil || preload && !strings.Contains(string(out), "sluice: SLUICE_METRICS=maybe: expected 1 or 0") {
+		if err == nil || preload && !strings.Contains(string(out), "sluice: SLUICE_METRICS=maybe: set it to 1 or 0") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})

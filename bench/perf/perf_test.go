@@ -347,7 +347,7 @@ func TestEngines(t *testing.T) {
 		`time "10": unit missing`:                  {Engine: "timely", Settings: []string{"t_low=10"}},
 		`is for no engine`:                         {Settings: []string{"t_low=10us"}},
 		`it must be positive`:                      {Rate: -1},
-		`paced: Segment is 1B: choose 4KiB to 64`:  {Engine: "timely", Segment: 1},
+		`paced: segment is 1B: choose 4KiB to 64`:  {Engine: "timely", Segment: 1},
 	} {
 		if _, err := p.Wrap(a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", p, err, want)

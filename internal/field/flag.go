@@ -1,25 +1,21 @@
 package field
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluice-rdma/sluice/units"
 )
 
 // Flag is the flag by which a command takes a setting. More tags of the field describe it:
 //
 //	flag     its name, and after a comma its letter: "size,s"
 //	default  the value without the flag, and others of some cases: "1000, of write_bw 5000"
-//	unit     what a bare number counts, where one with its unit is taken too: "s", "B"
 //	help     one sentence; <WORD> in it stands for the value
 //
-// A flag takes what is in the setting's range. For what 0 stands for, it is left out. A bool
-// with the tag one has the first of two words for false, the second for true.
+// Its value is a text, which Set reads as Parse does; a bool without words is a flag without one.
 type Flag struct {
 	Setting
 	Name, Letter string
@@ -27,7 +23,6 @@ type Flag struct {
 	Help         string
 	Given        string // the values in words, less the 0 that stands for something
 
-	unit string
 	path []int
 }
 
@@ -41,8 +36,7 @@ func Flags(config reflect.Type) []Flag {
 			continue
 		}
 		f := Flag{
-			Setting: describe(&field), Default: field.Tag.Get("default"), Help: field.Tag.Get("help"),
-			unit: field.Tag.Get("unit"), path: field.Index,
+			Setting: describe(&field), Default: field.Tag.Get("default"), Help: field.Tag.Get("help"), path: field.Index,
 		}
 		f.Name, f.Letter, _ = strings.Cut(name, ",")
 		if err := f.read(field.Tag); err != nil {
@@ -84,19 +78,15 @@ func (f *Flag) Of(config reflect.Value) reflect.Value { return config.FieldByInd
 
 // Set sets the flag's field in a configuration to what text says.
 func (f *Flag) Set(config reflect.Value, text string) error {
-	want := "choose " + f.Given
-	if f.Given != f.Takes {
-		want += "; leave it out for " + f.Zero
-	}
 	v, err := f.parse(text)
-	switch {
-	case err != nil && (f.Given == "" || f.unit != "" || f.Kind() == "duration"): // of units, err says more
-		return err
-	case err != nil, !f.takes(v):
-		return &Error{Of: "flags", Key: "--" + f.Name, Value: text, Want: want}
+	var fault *Error
+	if errors.As(err, &fault) {
+		fault.Of, fault.Key = "flags", "--"+f.Name
 	}
-	f.Of(config).Set(v)
-	return nil
+	if err == nil {
+		f.Of(config).Set(v)
+	}
+	return err
 }
 
 // Text is the flag's value in a configuration, as Set takes it.
@@ -129,87 +119,4 @@ func (f *Flag) Kind() string {
 		return "string"
 	}
 	return f.Type.Kind().String()
-}
-
-func (f *Flag) parse(text string) (reflect.Value, error) {
-	if f.Words != nil {
-		i := slices.IndexFunc(f.Words, func(w string) bool { return strings.EqualFold(w, text) })
-		if i < 0 {
-			return reflect.Value{}, fmt.Errorf("%s", f.Want)
-		}
-		return f.word(i)
-	}
-	_, err := strconv.Atoi(text)
-	switch bare := err == nil; {
-	case f.unit == "s":
-		if bare {
-			text += "s"
-		}
-		t, err := units.ParseTime(text)
-		return reflect.ValueOf(t.Duration()), err
-	case f.unit == "B" && !bare:
-		b, err := units.ParseBytes(text)
-		return reflect.ValueOf(int(b)), err
-	}
-	v := reflect.New(f.Type).Elem()
-	switch named := f.Type.PkgPath() != ""; {
-	case v.Kind() == reflect.String:
-		v.SetString(text)
-		return v, nil
-	case !named && v.CanInt():
-		n, err := strconv.ParseInt(text, 0, f.Type.Bits())
-		v.SetInt(n)
-		return v, err
-	case !named && v.CanUint():
-		n, err := strconv.ParseUint(text, 0, f.Type.Bits())
-		v.SetUint(n)
-		return v, err
-	}
-	end, err := parseEnd(text, f.Type)
-	return reflect.ValueOf(end), err
-}
-
-// word is the value that a word stands for: in an enumeration it is the one with that name.
-func (f *Flag) word(i int) (reflect.Value, error) {
-	v := reflect.New(f.Type).Elem()
-	switch {
-	case v.Kind() == reflect.Bool:
-		v.SetBool(i == 1)
-	case v.CanUint():
-		for n := uint64(0); f.text(v) != f.Words[i]; n++ {
-			if v.OverflowUint(n) {
-				return v, fmt.Errorf("%v has no value %q", f.Type, f.Words[i])
-			}
-			v.SetUint(n)
-		}
-	case v.Kind() == reflect.String:
-		v.SetString(f.Words[i])
-	default:
-		end, err := parseEnd(f.Words[i], f.Type)
-		return reflect.ValueOf(end), err
-	}
-	return v, nil
-}
-
-// text is a value as a flag is given it.
-func (s *Setting) text(v reflect.Value) string {
-	if s.Words != nil && v.Kind() == reflect.Bool {
-		if v.Bool() {
-			return s.Words[1]
-		}
-		return s.Words[0]
-	}
-	return word(v)
-}
-
-// takes reports whether a value is among those that the setting takes, beside a 0 that stands
-// for something.
-func (s *Setting) takes(v reflect.Value) bool {
-	switch {
-	case s.Words != nil:
-		return slices.Contains(s.Words, s.text(v))
-	case s.Range == nil, s.Minus != "" && v.CanInt() && v.Int() == -1:
-		return true
-	}
-	return s.Range.holds(v) && (!s.power || v.Int()&(v.Int()-1) == 0)
 }

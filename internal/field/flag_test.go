@@ -76,7 +76,7 @@ func TestFlagSet(t *testing.T) {
 		{"level", "8", "choose 0 to 7"},
 		{"level", "256", "choose 0 to 7"},
 		{"any", "255", "255"},
-		{"any", "256", "out of range"},
+		{"any", "256", "choose 0 to 255"},
 		{"share", "1", "1"},
 		{"share", "NaN", "choose a number above 0 and up to 1"},
 		{"colour", "red", "RED"},
@@ -148,7 +148,7 @@ func TestWrongFlags(t *testing.T) {
 		"a: default \"1, of some 2x\"": struct {
 			A int `flag:"a" default:"1, of some 2x"`
 		}{},
-		"a: default \"c\": choose x or y": struct {
+		"a: default \"c\": settings: a is \"c\": choose x or y": struct {
 			A string `flag:"a" default:"c" one:"x y"`
 		}{},
 		"a: range \"x\"": struct {

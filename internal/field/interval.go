@@ -41,59 +41,64 @@ func parseInterval(text string, t reflect.Type) (Interval, error) {
 }
 
 func parseEnd(text string, t reflect.Type) (any, error) {
-	v := reflect.New(t)
-	if u, ok := v.Interface().(encoding.TextUnmarshaler); ok {
-		if err := u.UnmarshalText([]byte(text)); err != nil {
-			return nil, err
-		}
-		return v.Elem().Interface(), nil
+	v, err := parseText(text, t)
+	if k := v.Kind(); err == nil && !unmarshals(t) && (k == reflect.Bool || k == reflect.String) {
+		err = fmt.Errorf("%v has no range", t)
 	}
-	var err error
-	switch e := v.Elem(); {
+	return v.Interface(), err
+}
+
+// parseText is the value of type t that a text stands for. A number may be a power of two, 2^12,
+// and a fraction 1/1024.
+func parseText(text string, t reflect.Type) (v reflect.Value, err error) {
+	v = reflect.New(t).Elem()
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return v, u.UnmarshalText([]byte(text))
+	}
+	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		var d time.Duration
 		d, err = time.ParseDuration(text)
-		e.SetInt(int64(d))
-	case e.CanInt():
+		v.SetInt(int64(d))
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.CanInt():
 		var n int64
-		n, err = parseWhole(text)
-		e.SetInt(n)
-	case e.CanUint():
-		var n int64
-		n, err = parseWhole(text)
-		e.SetUint(uint64(n))
-	case e.CanFloat():
+		n, err = strconv.ParseInt(power(text), 0, t.Bits())
+		v.SetInt(n)
+	case v.CanUint():
+		var n uint64
+		n, err = strconv.ParseUint(power(text), 0, t.Bits())
+		v.SetUint(n)
+	case v.CanFloat():
 		var f float64
 		f, err = parseFraction(text)
-		e.SetFloat(f)
+		v.SetFloat(f)
 	default:
 		err = fmt.Errorf("%v has no range", t)
 	}
-	return v.Elem().Interface(), err
+	return v, err
 }
 
-// parseWhole reads a number such as 4096, or 2^12.
-func parseWhole(text string) (int64, error) {
-	power, ok := strings.CutPrefix(text, "2^")
-	if !ok {
-		return strconv.ParseInt(text, 10, 64)
+func unmarshals(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// power is 4096 for 2^12, and a text that is no power of two below 2^64 itself.
+func power(text string) string {
+	if of, ok := strings.CutPrefix(text, "2^"); ok {
+		if n, err := strconv.ParseUint(of, 10, 6); err == nil {
+			return strconv.FormatUint(1<<n, 10)
+		}
 	}
-	n, err := strconv.ParseUint(power, 10, 6)
-	if err == nil && n > 62 {
-		err = fmt.Errorf("%s is more than 2^62", text)
-	}
-	return 1 << n, err
+	return text
 }
 
 // parseFraction reads a number such as 0.5, 1/1024 or 2^20.
 func parseFraction(text string) (float64, error) {
-	if strings.HasPrefix(text, "2^") {
-		n, err := parseWhole(text)
-		return float64(n), err
-	}
-	over, under, ok := strings.Cut(text, "/")
+	over, under, ok := strings.Cut(power(text), "/")
 	if !ok {
-		return strconv.ParseFloat(text, 64)
+		return strconv.ParseFloat(over, 64)
 	}
 	a, err := strconv.ParseFloat(over, 64)
 	b, err2 := strconv.ParseFloat(under, 64)

@@ -2,7 +2,6 @@ package field
 
 import (
 	"cmp"
-	"encoding"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,7 +23,7 @@ func inside(f reflect.StructField) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+	if t.Kind() != reflect.Struct || unmarshals(t) {
 		return nil
 	}
 	return t
@@ -82,11 +81,11 @@ type list struct {
 func (s *Setting) readList(tag reflect.StructTag) error {
 	l := list{of: cmp.Or(tag.Get("of"), "of them"), each: Setting{Type: s.Type.Elem()}}
 	if text := tag.Get("most"); text != "" {
-		n, err := parseWhole(text)
+		n, err := strconv.Atoi(power(text))
 		if err != nil {
 			return err
 		}
-		l.most, s.list = int(n), &l
+		l.most, s.list = n, &l
 	}
 	if tag.Get("range") != "" || tag.Get("one") != "" {
 		s.list = &l
@@ -116,14 +115,6 @@ func (l *list) fault(v reflect.Value) (value any, want string) {
 // refuses reports whether a value is none that the setting takes.
 func (s *Setting) refuses(v reflect.Value) bool {
 	return (s.Zero == "" || !v.IsZero()) && !s.takes(v)
-}
-
-// word is how a value is written that is one of several words.
-func word(v reflect.Value) string {
-	if v.Kind() == reflect.String {
-		return v.String()
-	}
-	return fmt.Sprint(v.Interface())
 }
 
 // shown is a value as errors show it.

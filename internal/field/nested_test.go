@@ -129,7 +129,7 @@ func TestParse(t *testing.T) {
 		Own    int    `yaml:"-"`
 	}
 	o, settings := options{Mode: "a", Class: 7}, Of[options]("soft")
-	err := settings.Parse(&o, map[string][]string{"mode": {"a", "b"}, "on": {"on"}, "asks": {"off"}, "window": {"0x10"}, "loss": {"5%"}, "delay": {"4us"}})
+	err := settings.Parse(&o, map[string][]string{"mode": {"a", "B"}, "on": {"on"}, "asks": {"off"}, "window": {"2^4"}, "loss": {"5%"}, "delay": {"4us"}})
 	if err != nil || o.Asks == nil || *o.Asks {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -138,9 +138,9 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"mode=c": `"c": choose a or b`, "on=1": `"1": choose on or off`, "asks=": `"": choose on or off`,
-		"window=0": `"0": choose 1 to 16 packets`, "window=x": `"x": choose 1 to 16 packets`, "class=256": `"256": choose a whole number of 8 bits`,
+		"window=0": `"0": choose 1 to 16 packets; leave it out for all`, "window=x": `"x": choose 1 to 16 packets; leave it out for all`, "class=256": `"256": choose 0 to 255`,
 		"loss=0.5": `"0.5": choose 0% to 100%, such as 0.1%`, "loss=NaN%": `"NaN%": choose 0% to 100%, such as 0.1%`, "loss=101%": `"101%": choose 0% to 100%, such as 0.1%`,
-		"delay=0us": `"0us": choose a positive span up to 9us`, "delay=5": "unexpected EOF",
+		"delay=0us": `"0us": choose a positive span up to 9us; leave it out for none`, "delay=5": "unexpected EOF",
 		"-=1": "unknown option, expected mode, on, asks, window, class, loss, delay", ",inline=1": "unknown option, expected mode, on, asks, window, class, loss, delay",
 	} {
 		key, value, _ := strings.Cut(text, "=")
@@ -185,6 +185,33 @@ func TestWrongNestedTags(t *testing.T) {
 	} {
 		if _, err := Describe(typ); !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A text sets an enumeration by the name of its value, and a number as far as its type goes.
+func TestParseKinds(t *testing.T) {
+	type options struct {
+		Mode  mode     `yaml:"mode" one:"slow fast"`
+		Seed  uint64   `yaml:"seed"`
+		Depth *int8    `yaml:"depth"`
+		Age   Time     `yaml:"age" range:"(0us,)" why:"it ends"`
+		Share float64  `yaml:"share"`
+		Names []string `yaml:"names"`
+	}
+	var o options
+	settings := Of[options]("sim")
+	err := settings.Parse(&o, map[string][]string{"mode": {"fast"}, "seed": {"18446744073709551615"}, "depth": {"-0x80"}, "share": {"1/4"}})
+	if err != nil || o.Mode != 1 || o.Seed != 1<<64-1 || *o.Depth != -128 || o.Share != 0.25 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for text, want := range map[string]string{
+		"mode=1": "choose slow or fast", "seed=2^64": "choose 0 to 18446744073709551615", "depth=128": "choose a whole number", "share=x": "choose a number",
+		"age=0us": "choose a positive span; it ends", "names=a": "choose nothing: it is not given as text",
+	} {
+		key, value, _ := strings.Cut(text, "=")
+		if err := settings.Parse(&o, map[string][]string{key: {value}}); err == nil || err.Error() != fmt.Sprintf("option %s: %q: %s", key, value, want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -41,8 +41,8 @@ type Setting struct {
 	index, least int
 	list         *list
 	power, plain bool
-	percent      bool      // of texts
-	eg           string    // an example
+	unit, eg     string // of texts: what it counts, and an example
+	why          string
 	inner        []Setting // of a configuration in a configuration
 }
 
@@ -155,14 +155,11 @@ func describe(f *reflect.StructField) Setting {
 }
 
 func (s *Setting) read(tag reflect.StructTag) error {
-	t := s.Type
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := s.pointed()
 	if t.Kind() == reflect.Slice {
 		return s.readList(tag)
 	}
-	s.percent, s.eg = tag.Get("unit") == "%", tag.Get("eg")
+	s.unit, s.eg, s.why = tag.Get("unit"), tag.Get("eg"), tag.Get("why")
 	if text := tag.Get("one"); text != "" {
 		s.Words = strings.Fields(text)
 		n := len(s.Words) - 1
@@ -203,8 +200,8 @@ func (s *Setting) read(tag reflect.StructTag) error {
 		s.Takes += minus
 		s.Want += minus
 	}
-	if why := tag.Get("why"); why != "" {
-		s.Want += "; " + why
+	if s.why != "" {
+		s.Want += "; " + s.why
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-/* Refuses what the engines' Validate refuses (TestConfigurations compares the two). Ranges are
- * those of their fields' tags, in keys.c. */
+/* Refuses what Validate of the engines and of package paced refuses, in the same words
+ * (TestConfigurations, TestSettings). Ranges are those of their fields' tags, in keys.c. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -8,77 +8,88 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static int bad(const char *engine, const char *key, const char *value, const char *want, va_list args)
+/* A value, and how errors show it. */
+struct shown {
+	char text[64];
+};
+
+static struct shown shown_unit(enum sl_type type, int64_t v)
+{
+	struct shown s;
+	if (type == SL_INT)
+		snprintf(s.text, sizeof(s.text), "%lld", (long long)v);
+	else
+		sl_print_unit(type, v, s.text, sizeof(s.text));
+	return s;
+}
+
+static struct shown shown_float(double v)
+{
+	struct shown s;
+	sl_print_float(v, s.text, sizeof(s.text));
+	return s;
+}
+
+__attribute__((format(printf, 4, 5))) static int bad(const char *of, const char *key, struct shown value, const char *want, ...)
 {
 	char text[300];
+	va_list args;
+	va_start(args, want);
 	vsnprintf(text, sizeof(text), want, args);
-	return sl_fail(EINVAL, "%s: %s is %s: %s", engine, key, value, text);
-}
-
-__attribute__((format(printf, 5, 6))) static int bad_unit(const char *engine, enum sl_type type, const char *key, int64_t v, const char *want, ...)
-{
-	char value[64];
-	va_list args;
-	if (type == SL_INT)
-		snprintf(value, sizeof(value), "%lld", (long long)v);
-	else
-		sl_print_unit(type, v, value, sizeof(value));
-	va_start(args, want);
-	int r = bad(engine, key, value, want, args);
 	va_end(args);
-	return r;
+	return sl_fail(EINVAL, "%s: %s is %s: %s", of, key, value.text, text);
 }
 
-__attribute__((format(printf, 4, 5))) static int bad_float(const char *engine, const char *key, double v, const char *want, ...)
-{
-	char value[64];
-	va_list args;
-	snprintf(value, sizeof(value), "%g", v);
-	va_start(args, want);
-	int r = bad(engine, key, value, want, args);
-	va_end(args);
-	return r;
-}
-
-/* The key's number in a configuration. */
-static int64_t whole_of(const struct sl_key *k, const union sl_engine_config *c)
+/* The key's number in a configuration; of a float, its bits. */
+static int64_t whole_of(const struct sl_key *k, const void *config)
 {
 	int64_t v;
-	memcpy(&v, (const char *)c + k->offset, sizeof(v));
+	memcpy(&v, (const char *)config + k->offset, sizeof(v));
 	return v;
 }
 
-static double float_of(const struct sl_key *k, const union sl_engine_config *c)
+static double float_of(const struct sl_key *k, const void *config)
 {
 	double v;
-	memcpy(&v, (const char *)c + k->offset, sizeof(v));
+	memcpy(&v, (const char *)config + k->offset, sizeof(v));
 	return v;
+}
+
+static struct shown shown(const struct sl_key *k, const void *config)
+{
+	return k->type == SL_FLOAT ? shown_float(float_of(k, config)) : shown_unit(k->type, whole_of(k, config));
 }
 
 /* The key's range, and the other key that it is no less than. */
-static int check_key(const char *e, const struct sl_key *keys, const struct sl_key *k, const union sl_engine_config *c)
+static int check_key(const char *of, const struct sl_key *keys, const struct sl_key *k, const void *config)
 {
 	const struct sl_key *floor = k->floor ? keys + k->floor - 1 : NULL;
-	char text[64];
+	bool in, above = true, zero;
 	if (!k->want)
 		return 0;
 	if (k->type == SL_FLOAT) {
-		double v = float_of(k, c);
-		if (k->zero && v == 0)
-			return 0;
-		if (!(v >= k->low && v <= k->high))
-			return bad_float(e, k->name, v, "%s", k->want);
-		if (floor && v < float_of(floor, c))
-			return bad_float(e, k->name, v, "choose at least %s, %g", floor->name, float_of(floor, c));
-		return 0;
+		double v = float_of(k, config);
+		zero = v == 0;
+		in = v >= k->low && v <= k->high;
+		above = !floor || v >= float_of(floor, config);
+	} else {
+		int64_t v = whole_of(k, config);
+		zero = v == 0;
+		in = v >= k->least && v <= k->most;
+		above = !floor || v >= whole_of(floor, config);
 	}
-	int64_t v = whole_of(k, c);
-	if (k->zero && v == 0)
+	if (k->zero && zero)
 		return 0;
-	if (v < k->least || v > k->most)
-		return bad_unit(e, k->type, k->name, v, "%s", k->want);
-	if (floor && v < whole_of(floor, c))
-		return bad_unit(e, k->type, k->name, v, "choose at least %s, %s", floor->name, sl_print_unit(k->type, whole_of(floor, c), text, sizeof(text)));
+	if (!in)
+		return bad(of, k->name, shown(k, config), "%s", k->want);
+	return above ? 0 : bad(of, k->name, shown(k, config), "choose at least %s, %s", floor->name, shown(floor, config).text);
+}
+
+static int check_keys(const char *of, const struct sl_key *keys, size_t n, const void *config)
+{
+	for (size_t i = 0; i < n; i++)
+		if (check_key(of, keys, &keys[i], config))
+			return EINVAL;
 	return 0;
 }
 
@@ -87,24 +98,21 @@ static int check_key(const char *e, const struct sl_key *keys, const struct sl_k
 static int check_timely(const struct sluice_timely_config *c)
 {
 	if (c->patched && c->rtt_ref == 0 && c->t_low == 0)
-		return bad_unit("timely", SL_TIME, "rtt_ref", c->rtt_ref, "patched TIMELY needs a round trip to steer towards, and t_low is 0 too: set one of them");
+		return bad("timely", "rtt_ref", shown_unit(SL_TIME, c->rtt_ref), "patched TIMELY needs a round trip to steer towards, and t_low is 0 too: set one of them");
 	return 0;
 }
 
 static int check_swift(const struct sluice_swift_config *c)
 {
 	if (!(1 / __builtin_sqrt(c->fs_max_cwnd) < 1 / __builtin_sqrt(c->fs_min_cwnd)))
-		return bad_float("swift", "fs_max_cwnd", c->fs_max_cwnd, "choose more than fs_min_cwnd, %g", c->fs_min_cwnd);
-	if (c->plb)
-		return sl_fail(EINVAL, "swift: plb is true: the engine chooses paths, by a port that is the NIC's alone: turn that off, or run the engine in the NIC");
+		return bad("swift", "fs_max_cwnd", shown_float(c->fs_max_cwnd), "choose more than fs_min_cwnd, %s", shown_float(c->fs_min_cwnd).text);
 	return 0;
 }
 
 int sl_check(const struct sl_scheme *s, const union sl_engine_config *c)
 {
-	for (size_t i = 0; i < s->n_keys; i++)
-		if (check_key(s->name, s->keys, &s->keys[i], c))
-			return EINVAL;
+	if (check_keys(s->name, s->keys, s->n_keys, c))
+		return EINVAL;
 	switch (s->kind) {
 	case SLUICE_ENGINE_TIMELY:
 		return check_timely(&c->timely);
@@ -119,10 +127,9 @@ int sl_check(const struct sl_scheme *s, const union sl_engine_config *c)
 
 static int above_line(const char *engine, int64_t min_rate, const struct sluice_env *env)
 {
-	char text[64];
 	if (min_rate <= env->line_rate)
 		return 0;
-	return bad_unit(engine, SL_RATE, "min_rate", min_rate, "choose at most the line rate, %s", sl_print_unit(SL_RATE, env->line_rate, text, sizeof(text)));
+	return bad(engine, "min_rate", shown_unit(SL_RATE, min_rate), "choose at most the line rate, %s", shown_unit(SL_RATE, env->line_rate).text);
 }
 
 int sl_check_env(enum sluice_engine_kind kind, const union sl_engine_config *c, const struct sluice_env *env)
@@ -140,9 +147,28 @@ int sl_check_env(enum sluice_engine_kind kind, const union sl_engine_config *c, 
 		sluice_engine_start_swift(&e, c->swift, *env);
 		r = &e.state.swift.state.packets.rules;
 		if (r->most < r->least)
-			return bad_float("swift", "min_cwnd", c->swift.min_cwnd, "choose at most the largest window, %g packets, or raise max_cwnd", r->most);
+			return bad("swift", "min_cwnd", shown_float(c->swift.min_cwnd), "choose at most the largest window, %s packets, or raise max_cwnd", shown_float(r->most).text);
+		if (c->swift.plb)
+			return sl_fail(EINVAL, "swift: plb is true: the engine chooses paths, by a port that is the NIC's alone: turn that off, or run the engine in the NIC");
 		return 0;
 	default:
 		return 0;
 	}
+}
+
+int sl_check_settings(struct sl_settings *s)
+{
+	for (size_t i = 0; i < sl_variables_n; i++) {
+		const struct sl_key *k = &sl_variables[i];
+		if (k->usual && !whole_of(k, s))
+			memcpy((char *)s + k->offset, &k->usual, sizeof(k->usual));
+	}
+	s->catch_up = !*s->cc && s->rate > 0 ? sl_fixed_rate_catch_up : sl_catch_up;
+	if (check_keys("paced", sl_variables, sl_variables_n, s))
+		return EINVAL;
+	if (s->line_rate > 0 && s->nic_rate >= s->line_rate)
+		return bad("paced", "nic_rate", shown_unit(SL_RATE, s->nic_rate), "choose less than line_rate, %s", shown_unit(SL_RATE, s->line_rate).text);
+	/* An engine that can't be made is better known now than when the first queue pair connects. */
+	struct sluice_env env = {.line_rate = 10 * SLUICE_GBPS, .base_rtt = s->base_rtt, .mtu = 1024};
+	return *s->cc ? sl_check_env(s->kind, &s->config, &env) : 0;
 }

@@ -10,9 +10,6 @@
 
 extern char **environ;
 
-/* The limit of a fixed rate's lateness: a host that wakes late keeps the rate. */
-static const int64_t fixed_rate_catch_up = 20 * SLUICE_MILLISECOND;
-
 /* ---- names */
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -195,67 +192,22 @@ static int read_engine(struct sl_settings *s, const char *name, const struct sl_
 	return sl_check(scheme, &s->config);
 }
 
-bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)
+/* Whether what keys below an offset set is the same. */
+static bool same_values(const struct sl_key *keys, size_t n, const void *a, const void *b, size_t below)
 {
-	if (strcmp(a->cc, b->cc) || a->rate != b->rate || a->segment != b->segment || a->batch != b->batch ||
-	    a->max_outstanding != b->max_outstanding || a->line_rate != b->line_rate || a->base_rtt != b->base_rtt ||
-	    a->nic_rate != b->nic_rate || a->calibrate_every != b->calibrate_every || a->progress_thread != b->progress_thread ||
-	    a->bypass != b->bypass)
-		return false;
-	const struct sl_scheme *scheme = scheme_of(a->cc);
-	for (size_t i = 0; scheme && i < scheme->n_keys; i++) {
-		const struct sl_key *k = &scheme->keys[i];
-		if (memcmp((const char *)&a->config + k->offset, (const char *)&b->config + k->offset, k->type == SL_BOOL ? sizeof(bool) : 8))
+	for (size_t i = 0; i < n; i++) {
+		size_t size = keys[i].type == SL_BOOL ? sizeof(bool) : 8;
+		if (keys[i].offset < below && memcmp((const char *)a + keys[i].offset, (const char *)b + keys[i].offset, size))
 			return false;
 	}
 	return true;
 }
 
-/* ---- ranges */
-
-static const struct sl_settings usual = {
-	.segment = 16384, .batch = 16, .base_rtt = 20 * SLUICE_MICROSECOND, .calibrate_every = 100 * SLUICE_MILLISECOND,
-	.catch_up = 10 * SLUICE_MICROSECOND,
-};
-
-static int range(const char *field, enum sl_type type, int64_t v, const char *mend)
+bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)
 {
-	char text[64];
-	if (type == SL_INT)
-		snprintf(text, sizeof(text), "%lld", (long long)v);
-	else
-		sl_print_unit(type, v, text, sizeof(text));
-	return sl_fail(EINVAL, "%s is %s: %s", field, text, mend);
-}
-
-static int check(struct sl_settings *s)
-{
-	s->segment = s->segment ? s->segment : usual.segment;
-	s->batch = s->batch ? s->batch : usual.batch;
-	s->base_rtt = s->base_rtt ? s->base_rtt : usual.base_rtt;
-	s->calibrate_every = s->calibrate_every ? s->calibrate_every : usual.calibrate_every;
-	s->catch_up = !*s->cc && s->rate > 0 ? fixed_rate_catch_up : usual.catch_up;
-	if (s->rate < 0)
-		return range("rate", SL_RATE, s->rate, "expected one above 0, or 0 for the line rate");
-	if (s->segment < 4096 || s->segment > 65536)
-		return range("Segment", SL_BYTES, s->segment, "give 4KiB to 64KiB, 16KiB if in doubt");
-	if ((s->max_outstanding != 0 && s->max_outstanding < s->segment) || s->max_outstanding > SLUICE_GI_B)
-		return range("MaxOutstanding", SL_BYTES, s->max_outstanding, "give at least Segment and at most 1GiB, or 0 for the default");
-	if (s->line_rate < 0)
-		return range("LineRate", SL_RATE, s->line_rate, "give the NIC's line rate, or 0 for the port's");
-	if (s->base_rtt <= 0 || s->base_rtt > SLUICE_SECOND)
-		return range("BaseRTT", SL_TIME, s->base_rtt, "give the round trip of the idle network, above 0 and at most 1s");
-	if (s->nic_rate < 0)
-		return range("NICRate", SL_RATE, s->nic_rate, "give a rate below the line rate, or 0 for none");
-	if (s->line_rate > 0 && s->nic_rate >= s->line_rate)
-		return range("NICRate", SL_RATE, s->nic_rate, "it must be below LineRate");
-	if (s->calibrate_every < 0 || s->calibrate_every > 60 * SLUICE_SECOND)
-		return range("CalibrateEvery", SL_TIME, s->calibrate_every, "give at most 60s, or 0 for the default");
-	if (s->batch < 1 || s->batch > 256)
-		return range("Batch", SL_INT, s->batch, "give 1 to 256");
-	/* An engine that can't be made is better known now than when the first queue pair connects. */
-	struct sluice_env env = {.line_rate = 10 * SLUICE_GBPS, .base_rtt = s->base_rtt, .mtu = 1024};
-	return *s->cc ? sl_check_env(s->kind, &s->config, &env) : 0;
+	const struct sl_scheme *scheme = scheme_of(a->cc);
+	return !strcmp(a->cc, b->cc) && same_values(sl_variables, sl_variables_n, a, b, sizeof(*a)) &&
+	       (!scheme || same_values(scheme->keys, scheme->n_keys, &a->config, &b->config, sizeof(a->config)));
 }
 
 /* ---- struct sluice_options */
@@ -266,7 +218,7 @@ int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
 {
 	memset(s, 0, sizeof(*s));
 	if (!o)
-		return check(s);
+		return sl_check_settings(s);
 	s->rate = limited(o->rate, 1ll << 62);
 	s->segment = o->segment;
 	s->batch = o->batch;
@@ -283,56 +235,42 @@ int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
 		return sl_fail(EINVAL, "cc_config: %s", why);
 	int r = read_engine(s, o->engine, config);
 	sl_yaml_free(config);
-	return r ? r : check(s);
+	return r ? r : sl_check_settings(s);
 }
 
 /* ---- the environment */
 
+/* What the file and the variables say, until all is read: the engine's settings are read when
+ * the engine is known. */
 struct raw {
-	struct sl_settings set;
+	struct sl_environment *to;
 	char *cc; /* NULL if it is not given */
 	struct sl_node *cc_config;
-	char *devices;
-	bool debug, stats, metrics;
 };
 
-static const struct key {
-	const char *name;
-	enum sl_type type;
-	size_t offset;
-} keys[] = {
-	{"rate", SL_RATE, offsetof(struct raw, set.rate)},
-	{"segment", SL_BYTES, offsetof(struct raw, set.segment)},
-	{"batch", SL_INT, offsetof(struct raw, set.batch)},
-	{"max_outstanding", SL_BYTES, offsetof(struct raw, set.max_outstanding)},
-	{"line_rate", SL_RATE, offsetof(struct raw, set.line_rate)},
-	{"base_rtt", SL_TIME, offsetof(struct raw, set.base_rtt)},
-	{"nic_rate", SL_RATE, offsetof(struct raw, set.nic_rate)},
-	{"calibrate_every", SL_TIME, offsetof(struct raw, set.calibrate_every)},
-	{"progress_thread", SL_BOOL, offsetof(struct raw, set.progress_thread)},
-	{"bypass", SL_BOOL, offsetof(struct raw, set.bypass)},
-	{"debug", SL_BOOL, offsetof(struct raw, debug)},
-	{"stats", SL_BOOL, offsetof(struct raw, stats)},
-	{"metrics", SL_BOOL, offsetof(struct raw, metrics)},
-};
-enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+static const struct sl_key *variable_of(const char *name)
+{
+	for (size_t i = 0; i < sl_variables_n; i++)
+		if (!strcmp(sl_variables[i].name, name))
+			return &sl_variables[i];
+	return NULL;
+}
 
 static int no_memory(void) { return sl_fail(ENOMEM, "no memory for the configuration"); }
 
 static void release(struct raw *r)
 {
 	free(r->cc);
-	free(r->devices);
 	sl_yaml_free(r->cc_config);
 }
 
 static void add_device(struct raw *r, const char *name, size_t n)
 {
 	char *all = NULL;
-	if (!n || asprintf(&all, "%s%.*s\n", r->devices ? r->devices : "", (int)n, name) < 0)
+	if (!n || asprintf(&all, "%s%.*s\n", r->to->devices ? r->to->devices : "", (int)n, name) < 0)
 		return;
-	free(r->devices);
-	r->devices = all;
+	free(r->to->devices);
+	r->to->devices = all;
 }
 
 /* One key of a file. The node may be taken from it. */
@@ -367,10 +305,8 @@ static int read_key(struct raw *r, struct sl_node *n)
 		}
 		return 0;
 	}
-	for (int i = 0; i < KEYS; i++)
-		if (!strcmp(keys[i].name, n->key))
-			return read_value(n, keys[i].type, (char *)r + keys[i].offset);
-	return sl_fail(EINVAL, "unknown field \"%s\"", n->key);
+	const struct sl_key *k = variable_of(n->key);
+	return k ? read_value(n, k->type, (char *)r->to + k->offset) : sl_fail(EINVAL, "unknown field \"%s\"", n->key);
 }
 
 static char *contents(const char *name)
@@ -424,16 +360,18 @@ static int read_file(struct raw *r, const char *name)
 	return sl_fail(e, "%s (SLUICE_CONFIG): %s", name, words);
 }
 
-/* The texts that Go's strconv.ParseBool takes. */
-static bool switched(const char *text, bool *v)
+/* The texts that Go's strconv.ParseBool takes; nothing is off. 0, or EINVAL with words. */
+static int switched(const char *text, bool *v)
 {
-	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"}, *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
-	for (int i = 0; i < 6; i++) {
-		*v = !strcmp(text, yes[i]);
-		if (*v || !strcmp(text, no[i]))
-			return true;
-	}
-	return false;
+	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"}, *const no[] = {"", "0", "f", "F", "FALSE", "false", "False"};
+	*v = false;
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		if (!strcmp(text, no[i]))
+			return 0;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		if (!strcmp(text, yes[i]))
+			*v = true;
+	return *v ? 0 : sl_fail(EINVAL, "set it to 1 or 0");
 }
 
 static int read_variable(struct raw *r, const char *key, const char *value)
@@ -445,8 +383,8 @@ static int read_variable(struct raw *r, const char *key, const char *value)
 		return r->cc ? 0 : no_memory();
 	}
 	if (!strcmp(key, "devices")) {
-		free(r->devices);
-		r->devices = NULL;
+		free(r->to->devices);
+		r->to->devices = NULL;
 		for (const char *p = value; *p;) {
 			size_t n = strcspn(p, ", ");
 			add_device(r, p, n);
@@ -466,38 +404,38 @@ static int read_variable(struct raw *r, const char *key, const char *value)
 		r->cc_config = n;
 		return 0;
 	}
-	if (!strcmp(key, "metrics") && !*value)
-		return 0; /* not set, as Go programs take it */
-	for (int i = 0; i < KEYS; i++) {
-		if (strcmp(keys[i].name, key))
-			continue;
-		if (keys[i].type == SL_BOOL)
-			return switched(value, (bool *)((char *)r + keys[i].offset)) ? 0 : sl_fail(EINVAL, "expected 1 or 0");
-		if (strpbrk(value, "\n\r"))
-			return sl_fail(EINVAL, "it has more than one line");
-		if (!*value)
-			return sl_fail(EINVAL, "it is empty: unset it, or give a value");
-		struct sl_node n = {.kind = SL_SCALAR, .key = (char *)key, .text = (char *)value};
-		return read_value(&n, keys[i].type, (char *)r + keys[i].offset);
-	}
-	return 0; /* another's */
+	const struct sl_key *k = variable_of(key);
+	if (!k)
+		return 0; /* another's */
+	if (k->type == SL_BOOL)
+		return switched(value, (bool *)((char *)r->to + k->offset));
+	if (strpbrk(value, "\n\r"))
+		return sl_fail(EINVAL, "it has more than one line");
+	if (!*value)
+		return sl_fail(EINVAL, "it is empty: unset it, or give a value");
+	struct sl_node n = {.kind = SL_SCALAR, .key = (char *)key, .text = (char *)value};
+	return read_value(&n, k->type, (char *)r->to + k->offset);
+}
+
+/* Says of an error which variable it is of. */
+static int of_variable(int err, int n, const char *name, const char *value)
+{
+	char words[SL_ERROR_SIZE];
+	if (!err)
+		return 0;
+	snprintf(words, sizeof(words), "%s", sl_error_text);
+	return sl_fail(err, "%.*s=%.200s: %s", n, name, value, words);
 }
 
 int sl_settings_metrics(bool *on)
 {
 	const char *value = getenv("SLUICE_METRICS");
-	*on = false;
-	return !value || !*value || switched(value, on) ? 0 : sl_fail(EINVAL, "SLUICE_METRICS=%.200s: expected 1 or 0", value);
+	return of_variable(switched(value ? value : "", on), 14, "SLUICE_METRICS", value);
 }
 
-int sl_settings_environment(struct sl_environment *e)
+static int read_variables(struct raw *r)
 {
-	struct raw r = {.cc = NULL};
-	char words[SL_ERROR_SIZE];
-	memset(e, 0, sizeof(*e));
-	const char *file = getenv("SLUICE_CONFIG");
-	int err = file && *file ? read_file(&r, file) : 0;
-	for (char **v = environ; !err && v && *v; v++) {
+	for (char **v = environ; v && *v; v++) {
 		const char *eq = strchr(*v, '=');
 		char key[64];
 		if (!eq || strncmp(*v, "SLUICE_", 7) || (size_t)(eq - *v) - 7 >= sizeof(key))
@@ -509,32 +447,38 @@ int sl_settings_environment(struct sl_environment *e)
 			key[n++] = (char)tolower((unsigned char)*p);
 		}
 		key[n] = 0;
-		if (!upper)
-			continue;
-		err = read_variable(&r, key, eq + 1);
-		if (err) {
-			snprintf(words, sizeof(words), "%s", sl_error_text);
-			sl_fail(err, "%.*s=%.200s: %s", (int)(eq - *v), *v, eq + 1, words);
-		}
+		int err = upper ? of_variable(read_variable(r, key, eq + 1), (int)(eq - *v), *v, eq + 1) : 0;
+		if (err)
+			return err;
 	}
-	if (!err) {
-		e->settings = r.set;
-		/* A program under the preload library is steered unless something else is asked for. */
-		err = read_engine(&e->settings, r.cc ? r.cc : r.set.rate == 0 ? "timely" : "", r.cc_config);
-	}
-	err = err ? err : check(&e->settings);
-	for (char *p = r.devices; !err && p && *p; p = strchr(p, '\n') + 1) {
-		/* A bracket that does not end would match nothing but itself. */
+	return 0;
+}
+
+/* A bracket that does not end would match nothing but itself. */
+static int check_patterns(const char *p)
+{
+	for (; p && *p; p = strchr(p, '\n') + 1) {
 		const char *end = strchr(p, '\n'), *open = memchr(p, '[', (size_t)(end - p));
 		if (open && !memchr(open, ']', (size_t)(end - open)))
-			err = sl_fail(EINVAL, "devices: pattern \"%.*s\": a [ without its ]", (int)(end - p), p);
+			return sl_fail(EINVAL, "devices: pattern \"%.*s\": a [ without its ]", (int)(end - p), p);
 	}
-	e->debug = r.debug;
-	e->stats = r.stats;
-	e->metrics = r.metrics;
-	if (!err) {
-		e->devices = r.devices;
-		r.devices = NULL;
+	return 0;
+}
+
+int sl_settings_environment(struct sl_environment *e)
+{
+	struct raw r = {.to = e};
+	memset(e, 0, sizeof(*e));
+	const char *file = getenv("SLUICE_CONFIG");
+	int err = file && *file ? read_file(&r, file) : 0;
+	err = err ? err : read_variables(&r);
+	/* A program under the preload library is steered unless something else is asked for. */
+	err = err ? err : read_engine(&e->settings, r.cc ? r.cc : e->settings.rate == 0 ? "timely" : "", r.cc_config);
+	err = err ? err : sl_check_settings(&e->settings);
+	err = err ? err : check_patterns(e->devices);
+	if (err) {
+		free(e->devices);
+		e->devices = NULL;
 	}
 	release(&r);
 	return err;

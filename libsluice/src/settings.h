@@ -22,7 +22,7 @@ struct sl_settings {
 };
 
 struct sl_environment {
-	struct sl_settings settings;
+	struct sl_settings settings; /* first, for offsets of sl_variables */
 	char *devices; /* patterns, each ended by a newline; NULL for all */
 	bool debug, stats, metrics;
 };
@@ -52,6 +52,7 @@ struct sl_key {
 	enum sl_type type;
 	uint16_t offset;
 	bool zero;        /* 0 is taken beside the range */
+	int64_t usual;    /* what a 0 is replaced by before it is checked */
 	uint8_t floor;    /* the key that it is no less than unless it is such a 0: its place from 1; 0 for none */
 	const char *want; /* what it has to be; NULL if it is anything */
 	double low, high; /* of SL_FLOAT */
@@ -72,11 +73,20 @@ struct sl_scheme {
 extern const struct sl_scheme sl_known_schemes[];
 extern const size_t sl_known_schemes_n;
 
-/* ---- check.c: 0, or EINVAL with words, as the engine's Validate has it */
+/* What the preload library's variables and file set, in struct sl_environment; those with a
+ * range lie in its settings, which struct sluice_options sets too. */
+extern const struct sl_key sl_variables[];
+extern const size_t sl_variables_n;
+/* How late a segment may leave without costing its flow rate, and at a fixed rate. */
+extern const int64_t sl_catch_up, sl_fixed_rate_catch_up;
+
+/* ---- check.c: 0, or EINVAL with words, as Validate of the engine and of package paced has them */
 
 int sl_check(const struct sl_scheme *, const union sl_engine_config *);
 /* What depends on the port, too. */
 int sl_check_env(enum sluice_engine_kind, const union sl_engine_config *, const struct sluice_env *);
+/* Fills in what 0 stands for, too. */
+int sl_check_settings(struct sl_settings *);
 
 /* ---- units.c */
 
@@ -85,6 +95,8 @@ bool sl_parse_unit(enum sl_type, const char *text, int64_t *value, char *why, si
 bool sl_parse_float(const char *text, double *value);
 /* The value in the largest unit that suits it. */
 const char *sl_print_unit(enum sl_type, int64_t value, char *room, size_t size);
+/* The shortest number that is read as the value again, as Go prints it. */
+const char *sl_print_float(double value, char *room, size_t size);
 
 /* ---- yaml.c: the part of YAML that configurations are written in */
 

@@ -26,13 +26,17 @@ enum { UNITS = sizeof(units) / sizeof(units[0]) };
 /* The point is a point wherever the program is. */
 static locale_t plain;
 static void make_plain(void) { plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+static locale_t the_plain(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_plain);
+	return plain;
+}
 
 static bool number(const char *text, size_t n, long double *v)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char copy[128], *end;
-	pthread_once(&once, make_plain);
-	if (!n || n >= sizeof(copy) || !plain || isspace((unsigned char)text[0]))
+	if (!n || n >= sizeof(copy) || !the_plain() || isspace((unsigned char)text[0]))
 		return false;
 	memcpy(copy, text, n);
 	copy[n] = 0;
@@ -65,6 +69,25 @@ bool sl_parse_float(const char *text, double *value)
 		return false;
 	*value = strtod_l(text, NULL, plain);
 	return true;
+}
+
+const char *sl_print_float(double v, char *room, size_t size)
+{
+	double again = NAN;
+	int digits = 0;
+	locale_t own = uselocale(the_plain());
+	while (again != v && digits < 17) {
+		snprintf(room, size, "%.*e", digits++, v);
+		again = strtod(room, NULL);
+	}
+	const char *e = strchr(room, 'e');
+	int exponent = e ? atoi(e + 1) : 0;
+	if (!e) /* infinite, or no number */
+		snprintf(room, size, "%s", v != v ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+	else if (exponent >= -4 && exponent < 6)
+		snprintf(room, size, "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 0, v);
+	uselocale(own);
+	return room;
 }
 
 static bool same_unit(const struct unit *u, enum sl_type type, const char *suffix)

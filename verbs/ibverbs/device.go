@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/Mellanox/rdmamap"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
@@ -34,7 +36,7 @@ func init() { verbs.Register("ibv", provider{}) }
 type provider struct{}
 
 // timestampMode says which of a device's clocks WC.Timestamp has.
-type timestampMode int
+type timestampMode uint8
 
 const (
 	raw       timestampMode = iota // the free-running counter, in ticks of the core clock
@@ -42,13 +44,15 @@ const (
 	off
 )
 
-var timestampModes = map[string]timestampMode{"raw": raw, "wallclock": wallclock, "off": off}
+func (m timestampMode) String() string { return [...]string{"raw", "wallclock", "off"}[m] }
 
 // options are the settings behind the question mark of a device's name.
 type options struct {
-	mode   timestampMode
-	direct string // "on", "off", or "" for on where it can be
+	Mode   timestampMode `yaml:"timestamps" one:"raw wallclock off"`
+	Direct string        `yaml:"direct" one:"on off"` // "" for on where it can be
 }
+
+var ofOptions = field.Of[options]("ibv")
 
 // Device is an opened device. It is a
 // verbs.Device and a verbs.ClockReader; where the device has no clock that can be read,
@@ -82,7 +86,7 @@ type Device struct {
 // mark.
 func (provider) Open(name string) (verbs.Device, error) {
 	object := "ibv:" + name
-	ibdev, query, _ := cutOptions(name)
+	ibdev, query, _ := strings.Cut(name, "?")
 	opt, err := parseOptions(query)
 	if err != nil {
 		return nil, verbs.Errorf("open", object, verbs.ErrInvalid, "%v", err)
@@ -133,44 +137,19 @@ func openFailed(object, ibdev string, errno int) error {
 	return fail("open", object, errno, "")
 }
 
-func cutOptions(name string) (ibdev, query string, found bool) {
-	for i := range len(name) {
-		if name[i] == '?' {
-			return name[:i], name[i+1:], true
-		}
-	}
-	return name, "", false
-}
-
 func parseOptions(query string) (options, error) {
 	var opt options
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return opt, fmt.Errorf("the options %q can't be read: %w; write timestamps=wallclock", query, err)
 	}
-	for key, v := range values {
-		value := v[len(v)-1]
-		switch key {
-		case "timestamps":
-			var ok bool
-			if opt.mode, ok = timestampModes[value]; !ok {
-				return opt, fmt.Errorf("option timestamps: %q: take raw, wallclock or off", value)
-			}
-		case "direct":
-			if opt.direct = value; value != "on" && value != "off" {
-				return opt, fmt.Errorf("option direct: %q: take on or off", value)
-			}
-		default:
-			return opt, fmt.Errorf("unknown option %s, expected timestamps or direct", key)
-		}
-	}
-	return opt, nil
+	return opt, ofOptions.Parse(&opt, values)
 }
 
 // newDevice asks a context what it can do.
 func newDevice(name string, ctx *C.struct_ibv_context, opt options) (*Device, error) {
 	d := &Device{
-		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), mode: opt.mode, start: time.Now(),
+		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), mode: opt.Mode, start: time.Now(),
 		calls: (*C.struct_ibverbs_calls)(C.calloc(1, C.sizeof_struct_ibverbs_calls)),
 		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
 	}
@@ -179,7 +158,7 @@ func newDevice(name string, ctx *C.struct_ibv_context, opt options) (*Device, er
 	_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
 	err := d.query()
 	if err == nil {
-		err = d.chooseDirect(opt.direct)
+		err = d.chooseDirect(opt.Direct)
 	}
 	if err != nil {
 		_ = d.release() // the error that matters is the first

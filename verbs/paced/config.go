@@ -7,11 +7,12 @@ import (
 )
 
 // Config says how a Shim works. It is read once, by Wrap. DefaultConfig has
-// usable values; a zero field means its default where the field says so.
+// usable values; a zero field means its default where the field says so. Errors call fields by
+// their keys, which the preload library's variables have too.
 type Config struct {
 	// Segment is the size into which Writes and Reads are cut.
 	// TIMELY's is 16 KB in section 6 and 64 KB at most (section 3.3).
-	Segment units.Bytes `range:"[4KiB,64KiB]" eg:"16KiB"`
+	Segment units.Bytes `yaml:"segment" range:"[4KiB,64KiB]" eg:"16KiB"`
 
 	// CutImmediate cuts Writes with immediate data as well. The receiver's completion
 	// then counts the bytes of the last segment only, since each segment is a message. By
@@ -22,7 +23,7 @@ type Config struct {
 	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3),
 	// to which it gives no value. At least Segment; a request that is not cut and
 	// larger than this goes out alone. 0 follows the link, see Outstanding.
-	MaxOutstanding units.Bytes `range:"(0,1GiB]" zero:"the default" least:"Segment"`
+	MaxOutstanding units.Bytes `yaml:"max_outstanding" range:"(0,1GiB]" zero:"the default" least:"segment"`
 
 	// Scheme names a rate engine registered with package cc, and SchemeConfig
 	// is a pointer to its configuration, as its DefaultConfig returns; nil takes
@@ -38,10 +39,10 @@ type Config struct {
 	Bypass bool
 
 	// LineRate is the NIC's line rate; 0 takes the port's.
-	LineRate units.Rate `range:"(0,)" zero:"the port's"`
+	LineRate units.Rate `yaml:"line_rate" range:"(0,)" zero:"the port's"`
 	// BaseRTT is the round trip of one packet on an idle network: the engine's
 	// cc.Env.BaseRTT and the minimum RTT by which updates are scaled.
-	BaseRTT units.Time `range:"(0,1s]" why:"it is the round trip of the idle network"`
+	BaseRTT units.Time `yaml:"base_rtt" range:"(0,1s]" why:"it is the round trip of the idle network"`
 
 	// NICRate makes the NIC pace each segment's packets at this rate, below the
 	// line rate, where the provider's queue pairs take a rate (verbs.RateLimitQP; the
@@ -49,13 +50,13 @@ type Config struct {
 	// rate that is no lower, on the way to RTR, unless the program gave one of its own or
 	// that is the port's rate or more. 0 leaves the NIC at line rate. Where the provider
 	// keeps neither, segments leave at line rate, and Stats.NICRateRefused says so.
-	NICRate units.Rate `range:"(0,)" zero:"none"`
+	NICRate units.Rate `yaml:"nic_rate" range:"(0,)" zero:"none"`
 
 	// CalibrateEvery is the longest that the NIC's clock goes without a reading
 	// against the host's while there is work; package calibration asks for
 	// readings earlier, at first every millisecond. 0 never reads it, and
 	// completion times are those of polling.
-	CalibrateEvery units.Time `range:"(0,60s]" zero:"no calibration"`
+	CalibrateEvery units.Time `yaml:"calibrate_every" range:"(0,60s]" zero:"no calibration"`
 
 	// Clock says by which clocks round trips are taken.
 	Clock RTTClock `one:"calibrated nic software"`
@@ -68,7 +69,7 @@ type Config struct {
 
 	// Batch is the most segments that are sent on one reading of the clock, and
 	// posted in one call.
-	Batch int `range:"[1,256]" of:"segments"`
+	Batch int `yaml:"batch" range:"[1,256]" of:"segments"`
 
 	// Observe, if set, is called after each engine update with the engine's input and
 	// its answer. Of the shim it may call qp.Num and qp.Query only, and it must not keep a.
@@ -124,7 +125,7 @@ func (c *Config) Validate() error {
 	case c.Scheme == "" && c.SchemeConfig != nil:
 		return field.Bad("paced", "SchemeConfig", c.SchemeConfig, "it needs Scheme, the engine's name")
 	case c.LineRate > 0 && c.NICRate >= c.LineRate:
-		return field.Bad("paced", "NICRate", c.NICRate, "it must be below LineRate, %v", c.LineRate)
+		return field.Bad("paced", "nic_rate", c.NICRate, "choose less than line_rate, %v", c.LineRate)
 	}
 	return nil
 }

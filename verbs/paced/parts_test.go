@@ -128,13 +128,13 @@ func TestOneKickAtATime(t *testing.T) {
 // Each setting out of its range is named, with what it takes.
 func TestConfigErrors(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"Segment is 1KiB: choose 4KiB to 64KiB, such as 16KiB":                            func(c *Config) { c.Segment = units.KiB },
-		"MaxOutstanding is 4KiB: choose at least Segment, 16KiB":                          func(c *Config) { c.MaxOutstanding = 4 * units.KiB },
-		"MaxOutstanding is 2GiB: choose a positive size up to 1GiB, or 0 for the default": func(c *Config) { c.MaxOutstanding = 2 * units.GiB },
-		"LineRate is -1bps: choose a positive rate, or 0 for the port's":                  func(c *Config) { c.LineRate = -1 },
-		"NICRate is 2bps: it must be below LineRate, 2bps":                                func(c *Config) { c.LineRate, c.NICRate = 2, 2 },
-		"Clock is RTTClock(3): choose calibrated, nic or software":                        func(c *Config) { c.Clock = SoftwareClock + 1 },
-		"Batch is 257: choose 1 to 256 segments":                                          func(c *Config) { c.Batch = 257 },
+		"segment is 1KiB: choose 4KiB to 64KiB, such as 16KiB":                             func(c *Config) { c.Segment = units.KiB },
+		"max_outstanding is 4KiB: choose at least segment, 16KiB":                          func(c *Config) { c.MaxOutstanding = 4 * units.KiB },
+		"max_outstanding is 2GiB: choose a positive size up to 1GiB, or 0 for the default": func(c *Config) { c.MaxOutstanding = 2 * units.GiB },
+		"line_rate is -1bps: choose a positive rate, or 0 for the port's":                  func(c *Config) { c.LineRate = -1 },
+		"nic_rate is 2bps: choose less than line_rate, 2bps":                               func(c *Config) { c.LineRate, c.NICRate = 2, 2 },
+		"Clock is RTTClock(3): choose calibrated, nic or software":                         func(c *Config) { c.Clock = SoftwareClock + 1 },
+		"batch is 257: choose 1 to 256 segments":                                           func(c *Config) { c.Batch = 257 },
 	} {
 		c := DefaultConfig()
 		change(&c)

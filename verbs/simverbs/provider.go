@@ -3,10 +3,10 @@ package simverbs
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -32,14 +32,15 @@ type lab struct {
 
 // labOptions are the settings in the query of a device's name.
 type labOptions struct {
-	hosts int
-	rate  units.Rate
-	delay units.Time
-	nic   string
-	seed  uint64
-	// collects is the telemetry of the packets of all hosts.
-	collects telemetry.Kind
+	Hosts    int            `yaml:"hosts" range:"[2,4096]" of:"hosts"`
+	Rate     units.Rate     `yaml:"rate" range:"(0,)" eg:"25Gbps"`
+	Delay    units.Time     `yaml:"delay" range:"[0s,1s]" eg:"1us"`
+	NIC      string         `yaml:"nic"`
+	Seed     uint64         `yaml:"seed"`
+	Collects telemetry.Kind `yaml:"telemetry" one:"none max-delay per-hop"` // of the packets of all hosts
 }
+
+var ofOptions = field.Of[labOptions]("sim")
 
 // Open implements verbs.Provider: [NETWORK/]HOST[?hosts=&rate=&delay=&nic=&seed=&telemetry=].
 func (p *provider) Open(name string) (verbs.Device, error) {
@@ -88,60 +89,22 @@ func (p *provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (labOptions, error) {
-	o := labOptions{hosts: 8, rate: 100 * units.Gbps, delay: 500 * units.Nanosecond, nic: "cx6dx", seed: 1}
+	o := labOptions{Hosts: 8, Rate: 100 * units.Gbps, Delay: 500 * units.Nanosecond, NIC: "cx6dx", Seed: 1}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("the options %q can't be read: %w; write hosts=4&rate=25Gbps", query, err)
 	}
-	for key, v := range values {
-		text := v[len(v)-1]
-		var err error
-		switch key {
-		case "hosts":
-			if o.hosts, err = strconv.Atoi(text); err == nil && (o.hosts < 2 || o.hosts > 4096) {
-				err = fmt.Errorf("%d hosts: 2 to 4096", o.hosts)
-			}
-		case "rate":
-			if err = o.rate.UnmarshalText([]byte(text)); err == nil && o.rate <= 0 {
-				err = fmt.Errorf("a rate of %v: it must be positive", o.rate)
-			}
-		case "delay":
-			if err = o.delay.UnmarshalText([]byte(text)); err == nil && (o.delay < 0 || o.delay > units.Second) {
-				err = fmt.Errorf("a delay of %v: 0 to 1s", o.delay)
-			}
-		case "nic":
-			o.nic = text
-		case "seed":
-			o.seed, err = strconv.ParseUint(text, 0, 64)
-		case "telemetry":
-			o.collects, err = parseTelemetry(text)
-		default:
-			err = fmt.Errorf("unknown option, expected hosts, rate, delay, nic, seed or telemetry")
-		}
-		if err != nil {
-			return o, fmt.Errorf("option %s: %w", key, err)
-		}
-	}
-	return o, nil
-}
-
-func parseTelemetry(text string) (telemetry.Kind, error) {
-	for _, k := range []telemetry.Kind{telemetry.None, telemetry.MaxDelay, telemetry.PerHop} {
-		if text == k.String() {
-			return k, nil
-		}
-	}
-	return 0, fmt.Errorf("%q: take %v, %v or %v", text, telemetry.None, telemetry.MaxDelay, telemetry.PerHop)
+	return o, ofOptions.Parse(&o, values)
 }
 
 // congestion returns each queue pair's congestion control; it is a CongestionFor.
 func (o *labOptions) congestion(int) (nicmodel.Congestion, int, error) {
-	return nicmodel.Congestion{Telemetry: o.collects}, 0, nil
+	return nicmodel.Congestion{Telemetry: o.Collects}, 0, nil
 }
 
 // build makes a lossless star of hosts h0, h1, ... around one switch.
 func (o *labOptions) build(network string) (*World, error) {
-	preset, err := nicmodel.Preset(o.nic)
+	preset, err := nicmodel.Preset(o.NIC)
 	if err != nil {
 		return nil, err
 	}
@@ -150,15 +113,15 @@ func (o *labOptions) build(network string) (*World, error) {
 		cfg.Switch.Classes[i].PFC.Lossless = true
 	}
 	e := des.New()
-	net, err := fabric.New(e, fabric.Star(o.hosts, fabric.Link{Rate: o.rate, Delay: o.delay}), cfg, o.seed)
+	net, err := fabric.New(e, fabric.Star(o.Hosts, fabric.Link{Rate: o.Rate, Delay: o.Delay}), cfg, o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	w := NewWorld(e, net)
 	w.ForApplications()
 	frames := nicmodel.NewFrames(net)
-	for host := range o.hosts {
-		nic, err := nicmodel.New(e, net, frames, host, o.rate, preset)
+	for host := range o.Hosts {
+		nic, err := nicmodel.New(e, net, frames, host, o.Rate, preset)
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ type options struct {
 	Mode    mode       `yaml:"mode" one:"udp packet xdp"`
 	GSO     bool       `yaml:"gso"`
 	Turns   *bool      `yaml:"turnaround"` // ask peers how long they take to answer; nil: on the loopback alone
-	Window  int        `yaml:"window" range:"[1,2^16]" of:"packets" zero:"what windowOf says"`
+	Window  int        `yaml:"window" range:"[1,2^16]" of:"packets" zero:"the usual window"`
 	MaxQP   int        `yaml:"maxqp" range:"[1,2^16]" of:"queue pairs"`
 	Class   uint8      `yaml:"tclass"` // traffic class of what an address vector leaves at 0
 	Rate    units.Rate `yaml:"rate" range:"(0,)" zero:"what the interface says"`

@@ -277,7 +277,7 @@ func TestShapeOptions(t *testing.T) {
 		"loss=101%":          "choose 0% to 100%",
 		"loss=-1%":           "choose 0% to 100%",
 		"loss=NaN%":          "choose 0% to 100%",
-		"loss=1%&seed=x":     "choose a whole number of 64 bits, such as 7",
+		"loss=1%&seed=x":     "choose 0 to 18446744073709551615, such as 7",
 		"seed=1":             "option seed requires loss",
 		"shape=1Gbps&seed=1": "option seed requires loss",
 	} {
@@ -291,10 +291,10 @@ func TestShapeOptions(t *testing.T) {
 		"mode=raw":        `option mode: "raw": choose udp, packet or xdp`,
 		"gso=yes":         `option gso: "yes": choose on or off`,
 		"turnaround=":     `option turnaround: "": choose on or off`,
-		"window=0":        `option window: "0": choose 1 to 65536 packets`,
+		"window=0":        `option window: "0": choose 1 to 65536 packets; leave it out for the usual window`,
 		"maxqp=many":      `option maxqp: "many": choose 1 to 65536 queue pairs`,
-		"tclass=256":      `option tclass: "256": choose a whole number of 8 bits`,
-		"rate=0bps":       `option rate: "0bps": choose a positive rate`,
+		"tclass=256":      `option tclass: "256": choose 0 to 255`,
+		"rate=0bps":       `option rate: "0bps": choose a positive rate; leave it out for what the interface says`,
 		"speed=1&fast=on": "option fast: unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate, shape, delay, loss, seed, telemetry, tagtype, base, step, intport, intrates",
 	} {
 		if _, err := parseOptions(query); err == nil || err.Error() != want {

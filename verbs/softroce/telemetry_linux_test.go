@@ -52,7 +52,7 @@ func TestTelemetryOptions(t *testing.T) {
 		"mode=packet&telemetry=csig-wide&intport=1":       "requires telemetry=int",
 		"mode=packet&telemetry=csig-wide&step=1000ns":     "power of two",
 		"mode=packet&telemetry=csig-wide&tagtype=0x0800":  "IPv4",
-		"mode=packet&telemetry=csig-wide&tagtype=0x18000": "16 bits",
+		"mode=packet&telemetry=csig-wide&tagtype=0x18000": "0 to 65535",
 		"mode=packet&telemetry=int&intrates=15:200Mbps":   "0 to 14",
 		"mode=packet&telemetry=int&intrates=13":           "CODE:RATE",
 		"mode=packet&telemetry=int&intrates=13:fast":      "rate",

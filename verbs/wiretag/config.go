@@ -37,8 +37,8 @@ func (m Mode) String() string {
 // in.
 type Config struct {
 	// Format is the network's, switches and hosts alike.
-	Format telemetry.DelayFormat
-	Mode   Mode `yaml:"collect" one:"auto tags probes reflect"`
+	Format telemetry.DelayFormat `yaml:"-"`
+	Mode   Mode                  `yaml:"collect" one:"auto tags probes reflect"`
 	// ProbeInterval is the least time between two probes of a path. A connection that
 	// sends nothing probes nothing.
 	ProbeInterval time.Duration `yaml:"every" range:"[0s,)"`
@@ -47,7 +47,7 @@ type Config struct {
 	MaxAge time.Duration `yaml:"maxage" range:"(0s,)" why:"it is longer than the round trip"`
 	// SourcePort is the UDP source port of connections' packets, for probes to take
 	// the same path; 0 computes it as Linux's drivers do (SourcePort).
-	SourcePort uint16
+	SourcePort uint16 `yaml:"sport"`
 }
 
 // DefaultConfig returns the configuration of a network that has DefaultDelayFormat of

@@ -3,12 +3,12 @@ package wiretag
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -44,8 +44,16 @@ func Open(name string) (verbs.Device, error) {
 	return d, nil
 }
 
-// own are the options that are not the provider's.
-var own = []string{"telemetry", "tagtype", "base", "step", "collect", "every", "maxage", "sport"}
+// options are those that are not the provider's.
+type options struct {
+	Form    telemetry.DelayForm `yaml:"telemetry"`
+	TagType uint16              `yaml:"tagtype" eg:"0x88b5"`
+	Base    units.Time          `yaml:"base"`
+	Step    units.Time          `yaml:"step"`
+	Config  `yaml:",inline"`
+}
+
+var ofOptions = field.Of[options]("wiretag")
 
 // ParseName takes the options that are this package's out of a device's name, and
 // reports whether there are any. The names of other devices than libibverbs' stay as
@@ -62,7 +70,7 @@ func ParseName(name string) (inner string, cfg Config, wanted bool, err error) {
 func ParseInterface(name string) (netdev string, cfg Config, wanted bool, err error) {
 	netdev, cfg, wanted, err = parse(name)
 	if _, rest, more := strings.Cut(netdev, "?"); err == nil && more {
-		return "", Config{}, false, fmt.Errorf("unknown option %s, expected %s", rest, strings.Join(own, ", "))
+		return "", Config{}, false, fmt.Errorf("unknown option %s, expected %s", rest, strings.Join(ofOptions.Keys(), ", "))
 	}
 	return netdev, cfg, wanted, err
 }
@@ -76,39 +84,17 @@ func parse(name string) (inner string, cfg Config, wanted bool, err error) {
 	if err != nil {
 		return "", Config{}, false, fmt.Errorf("options %q: %w; write telemetry=poseidon", query, err)
 	}
-	get := func(key string) (text string, set bool) {
-		v := values[key]
-		delete(values, key)
-		if len(v) == 0 {
-			return "", false
+	said := url.Values{}
+	for _, key := range ofOptions.Keys() {
+		if v := values[key]; len(v) > 0 {
+			said[key] = v
+			delete(values, key)
 		}
-		wanted = true
-		return v[len(v)-1], true
 	}
-	form, set := get("telemetry")
-	if !set {
-		for _, key := range own {
-			if _, set := get(key); set {
-				return "", Config{}, false, fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(telemetry.Form.IsDelay))
-			}
-		}
+	if len(said) == 0 {
 		return name, Config{}, false, nil
 	}
-	var f telemetry.DelayForm
-	if err := f.UnmarshalText([]byte(form)); err != nil {
-		return "", Config{}, false, fmt.Errorf("option telemetry: %w", err)
-	}
-	cfg = DefaultConfig(f)
-	for _, key := range own[1:] {
-		text, set := get(key)
-		if !set {
-			continue
-		}
-		if err := cfg.set(key, text); err != nil {
-			return "", Config{}, false, fmt.Errorf("option %s: %w", key, err)
-		}
-	}
-	if err := cfg.Validate(); err != nil {
+	if cfg, err = read(said); err != nil {
 		return "", Config{}, false, err
 	}
 	if len(values) > 0 {
@@ -117,36 +103,30 @@ func parse(name string) (inner string, cfg Config, wanted bool, err error) {
 	return device, cfg, true, nil
 }
 
-func (c *Config) set(key, text string) (err error) {
-	var n uint64
-	switch key {
-	case "tagtype":
-		n, err = strconv.ParseUint(text, 0, 16)
-		c.Format.EtherType = uint16(n)
-	case "base", "step":
-		if !c.Format.Form.Scaled() {
-			return fmt.Errorf("it requires telemetry=%s", telemetry.FormNames(telemetry.Form.IsScaled))
-		}
-		var v units.Time
-		err = v.UnmarshalText([]byte(text))
-		if key == "base" {
-			c.Format.Base = v
-		} else {
-			c.Format.Step = v
-		}
-	case "collect":
-		i := slices.Index(modeNames[:], text)
-		if i < 0 {
-			return fmt.Errorf("unknown mode %q, expected %s", text, strings.Join(modeNames[:], ", "))
-		}
-		c.Mode = Mode(i)
-	case "every":
-		c.ProbeInterval, err = time.ParseDuration(text)
-	case "maxage":
-		c.MaxAge, err = time.ParseDuration(text)
-	case "sport":
-		n, err = strconv.ParseUint(text, 0, 16)
-		c.SourcePort = uint16(n)
+// read is the configuration that options say.
+func read(said url.Values) (Config, error) {
+	o := options{Config: DefaultConfig(0)}
+	err := ofOptions.Parse(&o, said)
+	requires := func(key string, match func(telemetry.Form) bool) error {
+		return fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(match))
 	}
-	return err
+	o.Format = telemetry.DefaultDelayFormat(o.Form)
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		scales := key == "base" || key == "step"
+		switch {
+		case !said.Has("telemetry"):
+			return Config{}, requires(key, telemetry.Form.IsDelay)
+		case err != nil:
+			return Config{}, err
+		case scales && !o.Form.Scaled():
+			return Config{}, requires(key, telemetry.Form.IsScaled)
+		case key == "tagtype":
+			o.Format.EtherType = o.TagType
+		case key == "base":
+			o.Format.Base = o.Base
+		case key == "step":
+			o.Format.Step = o.Step
+		}
+	}
+	return o.Config, o.Validate()
 }

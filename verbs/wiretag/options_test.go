@@ -37,13 +37,14 @@ func TestParseName(t *testing.T) {
 		{"ibv:x?%zz", "", nil, "invalid URL escape"},
 		{"ibv:x?collect=tags", "", nil, "requires telemetry="},
 		{"ibv:x?telemetry=int", "", nil, "expected csig-wide"},
-		{"ibv:x?telemetry=csig-wide&collect=all", "", nil, "expected auto, tags"},
+		{"ibv:x?telemetry=csig-wide&collect=all", "", nil, `"all": choose auto, tags, probes or reflect`},
 		{"ibv:x?telemetry=poseidon&step=256ns", "", nil, "requires telemetry=csig-wide"},
 		{"ibv:x?telemetry=csig-wide&step=250ns", "", nil, "power of two"},
-		{"ibv:x?telemetry=poseidon&tagtype=0x10000", "", nil, "tagtype"},
+		{"ibv:x?telemetry=poseidon&tagtype=0x10000", "", nil, `option tagtype: "0x10000": choose 0 to 65535, such as 0x88b5`},
 		{"ibv:x?telemetry=poseidon&tagtype=0x0800", "", nil, "IPv4"},
-		{"ibv:x?telemetry=poseidon&every=-1s", "", nil, "every is -1s: choose 0s or more"},
-		{"ibv:x?telemetry=poseidon&maxage=0s", "", nil, "longer than the round trip"},
+		{"ibv:x?telemetry=poseidon&every=-1s", "", nil, `option every: "-1s": choose 0s or more`},
+		{"ibv:x?telemetry=poseidon&maxage=0s", "", nil, "choose a positive span; it is longer than the round trip"},
+		{"ibv:x?step=x", "", nil, "option step requires telemetry=csig-wide, "},
 		{"ibv:x?telemetry=poseidon&every=often", "", nil, "every"},
 	} {
 		inner, cfg, wanted, err := ParseName(c.name)
