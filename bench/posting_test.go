@@ -149,7 +149,7 @@ workloads: [{kind: incast, receiver: h1, size: 1MB}]
 `
 	for set, want := range map[string]string{
 		"verbs.post_list=129":   "verbs.post_list: is 129: choose 1 to nic.send_depth, 128",
-		"verbs.cq_mod=0":        "verbs.cq_mod: is 0: choose 1 to",
+		"verbs.cq_mod=0":        "verbs.cq_mod: is 0: choose 1 or more messages",
 		"verbs.inline_size=1KB": "verbs.inline_size: is 1KB: choose 0 to the NIC's max_inline, 220B",
 		"verbs.buffer=2GiB":     "verbs.buffer: is 2GiB: choose",
 		"verbs.events=true":     "verbs.events: the shim polls, to pace",

@@ -40,11 +40,11 @@ func TestCircuits(t *testing.T) {
 
 func TestCircuitMistakes(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{"tors: 5", "tors: 2", "topology.tors: is 2: choose at least 3"},
-		{"tors: 5, ", "", "topology.tors: a rdcn needs it"},
+		{"tors: 5", "tors: 2", "topology.tors: is 2: choose 3 to 2097152"},
+		{"tors: 5, ", "", "topology.tors: it is missing: choose 3 to 2097152"},
 		{"day: 225us", "day: 0s", "topology.day: is 0s"},
 		{"night: 20us", "night: 2s", "topology.night: is 2s"},
-		{"circuit_rate: 100Gbps, ", "", "topology.circuit_rate: is 0bps"},
+		{"circuit_rate: 100Gbps, ", "", "topology.circuit_rate: it is missing: choose a positive rate"},
 		{"circuit_rate", "circuit_delay: 2s, circuit_rate", "topology.circuit_delay: is 2s"},
 		{"circuit_rate", "host_rates: {h1: 1Gbps}, circuit_rate", "topology.host_rates: hosts of an rdcn"},
 		{"voq: 100KB", "voq: 2GiB", "fabric.circuits.voq: is 2GiB"},

@@ -37,8 +37,8 @@ func TestFabricErrorsHaveTheirPlace(t *testing.T) {
 		{[]string{"fabric.circuits.voq=2GiB"}, "fabric.circuits.voq: is 2GiB: choose a size from 1B to below 2GiB, or 0 for no bound"},
 		{[]string{"systems[A].override={fabric: {reroute: -1us}}"}, "systems[0].override.fabric.reroute: is -1us: choose a positive span up to 1000s, or 0 for never"},
 		{[]string{"nic.model=reduced", "nic.mtu=65535"}, "nic.mtu: is 65535, which makes frames of 65617B: choose less, so that they have at most 64KiB"},
-		{[]string{"topology.host_delay=2s"}, "topology.host_delay: is 2s: choose a span up to 1s"},
-		{[]string{"topology.trunk_delay=-1us"}, "topology.trunk_delay: is -1us: choose a span up to 1s"},
+		{[]string{"topology.host_delay=2s"}, "topology.host_delay: is 2s: choose 0s to 1s, such as 245ns"},
+		{[]string{"topology.trunk_delay=-1us"}, "topology.trunk_delay: is -1us: choose a positive span up to 1s, such as 1us, or 0 for that of the hosts' links"},
 	} {
 		_, err := Parse("small.yaml", []byte(small), c.sets...)
 		if err == nil {

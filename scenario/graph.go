@@ -28,18 +28,18 @@ type GraphLink struct {
 	// Another one.
 	B string `yaml:"b" eg:"left" req:"yes"`
 	// Its rate; 0 is `host_rate` where it leads to a host, and else `trunk_rate`.
-	Rate units.Rate `yaml:"rate" eg:"40Gbps"`
+	Rate units.Rate `yaml:"rate" eg:"40Gbps" range:"(0,)" zero:"host_rate or trunk_rate"`
 	// Its propagation delay; if left out, `host_delay` where it leads to a host, and
 	// else `trunk_delay`.
-	Delay *units.Time `yaml:"delay" eg:"2us"`
+	Delay *units.Time `yaml:"delay" eg:"2us" range:"[0s,1s]"`
 	// The number of links between the two.
-	Count int `yaml:"count" eg:"2"`
+	Count int `yaml:"count" eg:"2" range:"[1,2^21]"`
 }
 
 // SetDefaults implements tree.Defaulter.
 func (l *GraphLink) SetDefaults() { *l = GraphLink{Count: 1} }
 
-func (*Graph) sizes() (dims []size, links float64) { return nil, 0 }
+func (*Graph) links() float64 { return 0 }
 
 // check refuses what build could not make sense of; fabric checks the graph.
 func (g *Graph) check(d *tree.Document, _ *Topology) {
@@ -77,14 +77,8 @@ func (g *Graph) check(d *tree.Document, _ *Topology) {
 		if l.A == l.B {
 			d.Fail(path+".b", "the link leads from %q to itself: name another node", l.A)
 		}
-		if l.Rate < 0 {
-			d.Fail(path+".rate", "is %v: choose a rate above 0", l.Rate)
-		}
-		if l.Delay != nil && (*l.Delay < 0 || *l.Delay > units.Second) {
-			d.Fail(path+".delay", "is %v: choose 0 to 1s", *l.Delay)
-		}
-		if total += max(l.Count, 0); l.Count < 1 || total > maxLinks {
-			d.Fail(path+".count", "is %d: choose 1 or more, so that there are at most %d links", l.Count, maxLinks)
+		if total += min(max(l.Count, 0), maxLinks); total > maxLinks {
+			d.Fail(path+".count", "is %d: choose less, so that there are at most %d links", l.Count, maxLinks)
 			return
 		}
 	}

@@ -60,7 +60,7 @@ func (s *Scenario) leastMemory() (need float64, e extent, staged bool) {
 		}
 	}
 	e = s.Topology.Shape.extent()
-	_, e.links = s.Topology.Shape.sizes()
+	e.links = s.Topology.Shape.links()
 	return e.memory(staged), e, staged
 }
 

@@ -31,7 +31,7 @@ func TestMemoryEstimate(t *testing.T) {
 		{&Chain{1, 2000}, false, 31},
 	} {
 		e := x.shape.extent()
-		_, e.links = x.shape.sizes()
+		e.links = x.shape.links()
 		if got := e.memory(x.staged) / float64(units.MiB); got > x.measured || got < x.measured/2 {
 			t.Errorf("%T %+[1]v, staged %v: %.0f MiB, expected up to %v", x.shape, x.staged, got, x.measured)
 		}

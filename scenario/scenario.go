@@ -352,9 +352,9 @@ type Shim struct {
 type Measure struct {
 	// Step of the series of rates, round trips and queues; 0 keeps no series. Means, extremes
 	// and all other figures of the whole run do not depend on it.
-	Sample units.Time `yaml:"sample" eg:"20us"`
+	Sample units.Time `yaml:"sample" eg:"20us" range:"(0s,)" zero:"no series"`
 	// Span over which the busy share of the links is taken.
-	Window units.Time `yaml:"window" eg:"40us"`
+	Window units.Time `yaml:"window" eg:"40us" range:"(0s,)"`
 	// Directions of links whose queue and busy share are kept: of the queue its mean and its
 	// most in each step, and its distribution over time.
 	Links []string `yaml:"links" eg:"[tor0->h10]"`
@@ -363,7 +363,7 @@ type Measure struct {
 	Switches []string `yaml:"switches" eg:"[tor0]"`
 	// Upper edges of ranges of flow sizes, rising: of each range, of what lies above
 	// the last, too, the distribution of completion times is kept.
-	Sizes []units.Bytes `yaml:"sizes" eg:"[10KB, 1MB]"`
+	Sizes []units.Bytes `yaml:"sizes" eg:"[10KB, 1MB]" range:"(0,)" most:"32" of:"sizes"`
 	// Hosts whose NIC is looked into: where the cycles of its stages went, what crossed
 	// PCIe, and which of them limits what it carries.
 	NIC workload.HostSet `yaml:"nic" eg:"[h0, h1]"`

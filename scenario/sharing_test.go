@@ -35,7 +35,7 @@ workloads:
 		"nic.with.egress={tsa: [strict], tcbw: [40]}":                          "egress.tcbw: is 40: choose 0 to 100 for a traffic class of ets, and 0 for a strict one",
 		"nic.with.egress={tsa: [strict], prio_tc: [0, 1]}":                     "egress.prio_tc: is 1: choose one of the 1 traffic classes",
 		"workloads[1].every=5us":                                               "workloads[1].every: only flows have send times, and a workload of kind rpc keeps connections",
-		"workloads[0].every=2s":                                                "workloads[0].every: is 2s: choose a span of up to 1s",
+		"workloads[0].every=2s":                                                "workloads[0].every: is 2s: choose a positive span up to 1s",
 		"nic.with.send_time={tick: 0s, jitter: 1us}":                           "send_time.jitter: is 1us: requires send_time.tick",
 	} {
 		_, err := scenario.Parse("s.yaml", []byte(base), set)

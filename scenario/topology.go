@@ -18,27 +18,25 @@ type Topology struct {
 	// Shape holds the keys of the kind, such as a *Star.
 	Shape Shape `yaml:",variant"`
 	// Rate of the links from hosts to switches.
-	HostRate units.Rate `yaml:"host_rate" eg:"25Gbps"`
+	HostRate units.Rate `yaml:"host_rate" eg:"25Gbps" range:"(0,)"`
 	// Hosts whose link has another rate.
 	HostRates map[string]units.Rate `yaml:"host_rates" eg:"{h10: 20Gbps}"`
 	// Propagation delay of the links from hosts to switches.
-	HostDelay units.Time `yaml:"host_delay" eg:"245ns"`
-	// Rate of the links between switches; 0 is the rate of the hosts' links.
-	TrunkRate units.Rate `yaml:"trunk_rate" eg:"100Gbps"`
-	// Propagation delay of the links between switches; 0 is that of the hosts'
-	// links.
-	TrunkDelay units.Time `yaml:"trunk_delay" eg:"1us"`
+	HostDelay units.Time `yaml:"host_delay" eg:"245ns" range:"[0s,1s]"`
+	// Rate of the links between switches.
+	TrunkRate units.Rate `yaml:"trunk_rate" eg:"100Gbps" range:"(0,)" zero:"that of the hosts' links"`
+	// Propagation delay of the links between switches.
+	TrunkDelay units.Time `yaml:"trunk_delay" eg:"1us" range:"(0s,1s]" zero:"that of the hosts' links"`
 	// What links add to each frame: `ethernet`, preamble and gap, or `infiniband`,
 	// nothing.
-	Framing string `yaml:"framing" eg:"infiniband"`
+	Framing string `yaml:"framing" eg:"infiniband" one:"ethernet infiniband"`
 }
 
 // Shape is the kind of a topology with its dimensions.
 type Shape interface {
 	build(host, trunk fabric.Link) *fabric.Topology
-	// sizes returns the dimensions, each at least 1, and how many links they make
-	// at most.
-	sizes() (dims []size, links float64)
+	// links is how many links the dimensions make at most.
+	links() float64
 	// extent returns how large the network is, without its links.
 	extent() extent
 }
@@ -52,24 +50,24 @@ type checkedShape interface {
 // Star joins all hosts by one switch, `tor0`.
 type Star struct {
 	// Number of hosts.
-	Hosts int `yaml:"hosts" eg:"11" req:"yes"`
+	Hosts int `yaml:"hosts" eg:"11" req:"yes" range:"[1,2^21]"`
 }
 
 // Dumbbell has two switches, `tor0` and `tor1`, joined by one link.
 type Dumbbell struct {
 	// Hosts on `tor0`: `h0` and following.
-	Left int `yaml:"left" eg:"4" req:"yes"`
+	Left int `yaml:"left" eg:"4" req:"yes" range:"[1,2^21]"`
 	// Hosts on `tor1`, numbered after the left ones.
-	Right int `yaml:"right" eg:"4" req:"yes"`
+	Right int `yaml:"right" eg:"4" req:"yes" range:"[1,2^21]"`
 }
 
 // Chain is switches `tor0`, `tor1`, ... in a row: the parking lot. Hosts are
 // numbered switch by switch.
 type Chain struct {
 	// Number of switches.
-	Switches int `yaml:"switches" eg:"3" req:"yes"`
+	Switches int `yaml:"switches" eg:"3" req:"yes" range:"[1,2^21]"`
 	// Hosts on each switch.
-	HostsPerSwitch int `yaml:"hosts_per_switch" eg:"2" req:"yes"`
+	HostsPerSwitch int `yaml:"hosts_per_switch" eg:"2" req:"yes" range:"[1,2^21]"`
 }
 
 // LeafSpine joins each leaf, `tor0`, `tor1`, ..., with each spine, `spine0`, ... Hosts
@@ -77,15 +75,15 @@ type Chain struct {
 // numbered plane by plane: hosts of different planes have no link and no flow between them.
 type LeafSpine struct {
 	// Number of leaves.
-	Leaves int `yaml:"leaves" eg:"4" req:"yes"`
+	Leaves int `yaml:"leaves" eg:"4" req:"yes" range:"[1,2^21]"`
 	// Number of spines.
-	Spines int `yaml:"spines" eg:"2" req:"yes"`
+	Spines int `yaml:"spines" eg:"2" req:"yes" range:"[1,2^21]"`
 	// Hosts on each leaf.
-	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16" req:"yes"`
+	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16" req:"yes" range:"[1,2^21]"`
 	// Links from a leaf to a spine.
-	ParallelLinks int `yaml:"parallel_links" eg:"2"`
+	ParallelLinks int `yaml:"parallel_links" eg:"2" range:"[1,2^21]"`
 	// How many networks alike there are, which share nothing.
-	Planes int `yaml:"planes" eg:"1"`
+	Planes int `yaml:"planes" eg:"1" range:"[1,2^21]"`
 }
 
 // ThreeTier is pods of leaves `tor0`, ... and aggregation switches `agg0`, ..., each of
@@ -94,23 +92,22 @@ type LeafSpine struct {
 // pod.
 type ThreeTier struct {
 	// Number of pods.
-	Pods int `yaml:"pods" eg:"4" req:"yes"`
+	Pods int `yaml:"pods" eg:"4" req:"yes" range:"[1,2^21]"`
 	// Leaves in a pod.
-	TorsPerPod int `yaml:"tors_per_pod" eg:"2" req:"yes"`
+	TorsPerPod int `yaml:"tors_per_pod" eg:"2" req:"yes" range:"[1,2^21]"`
 	// Aggregation switches in a pod.
-	AggsPerPod int `yaml:"aggs_per_pod" eg:"2" req:"yes"`
+	AggsPerPod int `yaml:"aggs_per_pod" eg:"2" req:"yes" range:"[1,2^21]"`
 	// Core switches.
-	Cores int `yaml:"cores" eg:"2" req:"yes"`
+	Cores int `yaml:"cores" eg:"2" req:"yes" range:"[1,2^21]"`
 	// Hosts on each leaf.
-	HostsPerTor int `yaml:"hosts_per_tor" eg:"32" req:"yes"`
+	HostsPerTor int `yaml:"hosts_per_tor" eg:"32" req:"yes" range:"[1,2^21]"`
 	// Whether every core switch has a link to every aggregation switch. Otherwise
 	// it has one to each pod, as in a fat tree.
 	Mesh bool `yaml:"mesh" eg:"true"`
-	// Rate of the links to core switches; 0 is that of the other trunks.
-	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps"`
-	// Propagation delay of the links to core switches; 0 is that of the other
-	// trunks.
-	CoreDelay units.Time `yaml:"core_delay" eg:"5us"`
+	// Rate of the links to core switches.
+	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps" range:"(0,)" zero:"that of the other trunks"`
+	// Propagation delay of the links to core switches.
+	CoreDelay units.Time `yaml:"core_delay" eg:"5us" range:"(0s,1s]" zero:"that of the other trunks"`
 }
 
 // FatTree is the k-ary fat tree of Al-Fares et al. (SIGCOMM 2008): k pods of k/2
@@ -118,14 +115,13 @@ type ThreeTier struct {
 // `three-tier`.
 type FatTree struct {
 	// Ports of a switch, an even number.
-	K int `yaml:"k" eg:"4" req:"yes"`
+	K int `yaml:"k" eg:"4" req:"yes" range:"[1,2^21]"`
 	// A leaf has this many times k/2 hosts.
-	Oversubscription int `yaml:"oversubscription" eg:"2"`
-	// Rate of the links to core switches; 0 is that of the other trunks.
-	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps"`
-	// Propagation delay of the links to core switches; 0 is that of the other
-	// trunks.
-	CoreDelay units.Time `yaml:"core_delay" eg:"5us"`
+	Oversubscription int `yaml:"oversubscription" eg:"2" range:"[1,2^21]"`
+	// Rate of the links to core switches.
+	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps" range:"(0,)" zero:"that of the other trunks"`
+	// Propagation delay of the links to core switches.
+	CoreDelay units.Time `yaml:"core_delay" eg:"5us" range:"(0s,1s]" zero:"that of the other trunks"`
 }
 
 // RDCN is a reconfigurable network: racks `tor0`, ... joined by a packet network, one
@@ -135,19 +131,18 @@ type FatTree struct {
 // what goes to tor1, by circuit or by the packet network. Trunks are the links of the
 // packet network.
 type RDCN struct {
-	// Number of leaves, 3 at least. A week has a day less.
-	Tors int `yaml:"tors" eg:"25" req:"yes"`
+	// Number of leaves. A week has a day less.
+	Tors int `yaml:"tors" eg:"25" req:"yes" range:"[3,2^21]" why:"fewer have no matchings to rotate"`
 	// Hosts on each leaf.
-	HostsPerTor int `yaml:"hosts_per_tor" eg:"10" req:"yes"`
+	HostsPerTor int `yaml:"hosts_per_tor" eg:"10" req:"yes" range:"[1,2^21]"`
 	// How long a matching of the circuit switch lasts.
-	Day units.Time `yaml:"day" eg:"225us" req:"yes"`
+	Day units.Time `yaml:"day" eg:"225us" req:"yes" range:"(0s,1s]"`
 	// How long it takes to set up the next.
-	Night units.Time `yaml:"night" eg:"20us" req:"yes"`
+	Night units.Time `yaml:"night" eg:"20us" req:"yes" range:"[0s,1s]"`
 	// Rate of circuits.
-	CircuitRate units.Rate `yaml:"circuit_rate" eg:"100Gbps" req:"yes"`
-	// Propagation delay from leaf to leaf through the circuit switch; 0 is twice that
-	// of trunks.
-	CircuitDelay units.Time `yaml:"circuit_delay" eg:"4us"`
+	CircuitRate units.Rate `yaml:"circuit_rate" eg:"100Gbps" req:"yes" range:"(0,)"`
+	// Propagation delay from leaf to leaf through the circuit switch.
+	CircuitDelay units.Time `yaml:"circuit_delay" eg:"4us" range:"(0s,1s]" zero:"twice that of trunks"`
 }
 
 // Build returns the topology as a graph. It must have been validated.
@@ -243,8 +238,8 @@ func (s *RDCN) build(host, trunk fabric.Link) *fabric.Topology {
 	})
 }
 
-func (s *RDCN) sizes() (dims []size, links float64) {
-	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
+func (s *RDCN) links() float64 {
+	return product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
 }
 
 func (s *LeafSpine) check(d *tree.Document, t *Topology) {
@@ -253,54 +248,20 @@ func (s *LeafSpine) check(d *tree.Document, t *Topology) {
 	}
 }
 
-func (s *ThreeTier) check(d *tree.Document, _ *Topology) { checkCore(d, s.CoreRate, s.CoreDelay) }
-
 func (s *FatTree) check(d *tree.Document, _ *Topology) {
 	if s.K%2 != 0 {
 		d.Fail("topology.k", "is %d: choose an even number", s.K)
 	}
-	checkCore(d, s.CoreRate, s.CoreDelay)
 }
 
-// checkCore checks the links to core switches.
-func checkCore(d *tree.Document, rate units.Rate, delay units.Time) {
-	if rate < 0 {
-		d.Fail("topology.core_rate", "is %v: choose a rate above 0, or 0 for that of the other trunks", rate)
-	}
-	if delay < 0 || delay > units.Second {
-		d.Fail("topology.core_delay", "is %v: choose a span up to 1s, or 0 for that of the other trunks", delay)
-	}
-}
-
-func (s *RDCN) check(d *tree.Document, t *Topology) {
-	if s.Tors == 1 || s.Tors == 2 {
-		d.Fail("topology.tors", "is %d: choose at least 3, so that there are matchings to rotate", s.Tors)
-	}
-	if s.Day <= 0 || s.Day > units.Second {
-		d.Fail("topology.day", "is %v: choose a span above 0 and up to 1s, such as 225us", s.Day)
-	}
-	if s.Night < 0 || s.Night > units.Second {
-		d.Fail("topology.night", "is %v: choose a span up to 1s, such as 20us", s.Night)
-	}
-	if s.CircuitRate <= 0 {
-		d.Fail("topology.circuit_rate", "is %v: choose a rate above 0, such as 100Gbps", s.CircuitRate)
-	}
-	if s.CircuitDelay < 0 || s.CircuitDelay > units.Second {
-		d.Fail("topology.circuit_delay", "is %v: choose a span up to 1s, or 0 for twice trunk_delay", s.CircuitDelay)
-	}
+func (*RDCN) check(d *tree.Document, t *Topology) {
 	if len(t.HostRates) > 0 {
 		d.Fail("topology.host_rates", "hosts of an rdcn have links of one rate, host_rate: leave it out")
 	}
 }
 
-// maxLinks bounds a topology: more would be a slip of the pen.
+// maxLinks bounds a topology, and each dimension by its tag: more would be a slip of the pen.
 const maxLinks = 1 << 21
-
-// size is one dimension of a shape.
-type size struct {
-	key string
-	n   int
-}
 
 // product multiplies without overflow.
 func product(ns ...int) float64 {
@@ -311,74 +272,35 @@ func product(ns ...int) float64 {
 	return p
 }
 
-func (s *Star) sizes() (dims []size, links float64) {
-	return []size{{"hosts", s.Hosts}}, product(s.Hosts)
+func (s *Star) links() float64 { return product(s.Hosts) }
+
+func (s *Dumbbell) links() float64 { return product(s.Left) + product(s.Right) + 1 }
+
+func (s *Chain) links() float64 { return product(s.Switches, s.HostsPerSwitch+1) }
+
+func (s *LeafSpine) links() float64 {
+	return product(s.Planes, s.Leaves, s.HostsPerLeaf) + product(s.Planes, s.Leaves, s.Spines, s.ParallelLinks)
 }
 
-func (s *Dumbbell) sizes() (dims []size, links float64) {
-	return []size{{"left", s.Left}, {"right", s.Right}}, product(s.Left) + product(s.Right) + 1
+func (s *ThreeTier) links() float64 {
+	return product(s.Pods, s.TorsPerPod, s.HostsPerTor) + product(s.Pods, s.TorsPerPod, s.AggsPerPod) +
+		product(s.Pods, s.AggsPerPod, s.Cores)
 }
 
-func (s *Chain) sizes() (dims []size, links float64) {
-	return []size{{"switches", s.Switches}, {"hosts_per_switch", s.HostsPerSwitch}}, product(s.Switches, s.HostsPerSwitch+1)
-}
-
-func (s *LeafSpine) sizes() (dims []size, links float64) {
-	return []size{
-		{"leaves", s.Leaves}, {"spines", s.Spines}, {"hosts_per_leaf", s.HostsPerLeaf}, {"parallel_links", s.ParallelLinks}, {"planes", s.Planes},
-	}, product(s.Planes, s.Leaves, s.HostsPerLeaf) + product(s.Planes, s.Leaves, s.Spines, s.ParallelLinks)
-}
-
-func (s *ThreeTier) sizes() (dims []size, links float64) {
-	return []size{
-			{"pods", s.Pods}, {"tors_per_pod", s.TorsPerPod}, {"aggs_per_pod", s.AggsPerPod}, {"cores", s.Cores}, {"hosts_per_tor", s.HostsPerTor},
-		}, product(s.Pods, s.TorsPerPod, s.HostsPerTor) + product(s.Pods, s.TorsPerPod, s.AggsPerPod) +
-			product(s.Pods, s.AggsPerPod, s.Cores)
-}
-
-func (s *FatTree) sizes() (dims []size, links float64) {
-	return []size{{"k", s.K}, {"oversubscription", s.Oversubscription}}, product(s.K, s.K, s.K, s.Oversubscription+2) / 4
-}
+func (s *FatTree) links() float64 { return product(s.K, s.K, s.K, s.Oversubscription+2) / 4 }
 
 // validate checks the topology and returns its graph, or nil.
 func (t *Topology) validate(d *tree.Document) *fabric.Topology {
-	errs := len(d.Errs)
+	errs := d.Check("topology", t)
 	if t.Shape == nil {
 		d.Fail("topology", "missing: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
+	d.Check("topology", t.Shape)
 	if s, ok := t.Shape.(checkedShape); ok {
 		s.check(d, t)
 	}
-	dims, links := t.Shape.sizes()
-	for _, s := range dims {
-		switch path := "topology." + s.key; {
-		case s.n == 0 && !d.Given(path):
-			d.Fail(path, "a %s needs it: give a number", t.Kind)
-		case s.n < 1 || s.n > maxLinks:
-			d.Fail(path, "is %d: choose a number from 1 to %d", s.n, maxLinks)
-		}
-	}
-	for _, r := range []struct {
-		key string
-		v   units.Rate
-	}{{"host_rate", t.HostRate}, {"trunk_rate", t.TrunkRate}} {
-		if r.v < 0 || r.v == 0 && r.key == "host_rate" {
-			d.Fail("topology."+r.key, "is %v: choose a rate above 0, such as 100Gbps", r.v)
-		}
-	}
-	for _, x := range []struct {
-		key string
-		v   units.Time
-	}{{"host_delay", t.HostDelay}, {"trunk_delay", t.TrunkDelay}} {
-		if x.v < 0 || x.v > units.Second {
-			d.Fail("topology."+x.key, "is %v: choose a span up to 1s", x.v)
-		}
-	}
-	if t.Framing != "ethernet" && t.Framing != "infiniband" {
-		d.Fail("topology.framing", "unknown value %q, expected ethernet or infiniband", t.Framing)
-	}
-	if len(d.Errs) == errs && links > maxLinks {
+	if links := t.Shape.links(); len(d.Errs) == errs && links > maxLinks {
 		d.Fail("topology", "it has some %.3g links: the most there can be is %d", links, maxLinks)
 	}
 	if len(d.Errs) > errs {

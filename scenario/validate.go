@@ -58,31 +58,20 @@ func (s *Scenario) resolve(d *tree.Document, memory units.Bytes) {
 // maxSamples bounds the points of a series.
 const maxSamples = 1_000_000
 
-// maxSizes bounds the edges of ranges of sizes: each range has a recorder.
-const maxSizes = 32
-
 func (m *Measure) check(d *tree.Document, duration units.Time) {
-	errs := len(d.Errs)
+	errs := d.Check("measure", m)
 	for _, span := range []struct {
-		key  string
-		v    units.Time
-		none bool // it may be 0
-	}{{"sample", m.Sample, true}, {"window", m.Window, false}} {
-		switch {
-		case span.v == 0 && span.none:
-		case span.v <= 0:
-			d.Fail("measure."+span.key, "is %v: choose a span above 0", span.v)
-		case duration/span.v > maxSamples:
+		key string
+		v   units.Time
+	}{{"sample", m.Sample}, {"window", m.Window}} {
+		if span.v > 0 && duration/span.v > maxSamples {
 			d.Fail("measure."+span.key, "is %v: that makes more than %d points in %v; choose a longer span", span.v, maxSamples, duration)
 		}
 	}
 	for i, size := range m.Sizes {
-		if size <= 0 || i > 0 && size <= m.Sizes[i-1] {
+		if i > 0 && size <= m.Sizes[i-1] {
 			d.Fail(fmt.Sprintf("measure.sizes[%d]", i), "is %v: choose sizes above 0, each above the one before", size)
 		}
-	}
-	if len(m.Sizes) > maxSizes {
-		d.Fail("measure.sizes", "there are %d: choose up to %d", len(m.Sizes), maxSizes)
 	}
 	if len(d.Errs) == errs && m.Sample > 0 && m.Sample%m.Window != 0 && m.Window%m.Sample != 0 {
 		d.Fail("measure.window", "is %v and sample %v: make one a multiple of the other", m.Window, m.Sample)

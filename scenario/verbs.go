@@ -11,13 +11,13 @@ type Verbs struct {
 	// Requests that are posted together, with one doorbell. Flows post when that
 	// number fits, or the rest of them; workloads that keep connections post what
 	// there is, up to that number.
-	PostList int `yaml:"post_list" eg:"16"`
+	PostList int `yaml:"post_list" eg:"16" range:"[1,)" of:"requests"`
 	// Writes and Sends of up to this size travel inside their requests; at most the
 	// NIC's `max_inline`. 0 is none.
-	InlineSize units.Bytes `yaml:"inline_size" eg:"64B"`
+	InlineSize units.Bytes `yaml:"inline_size" eg:"64B" range:"[0,)"`
 	// Messages of a flow for each completion; its last message always asks for one.
 	// In workloads that keep connections each message does.
-	CQMod int `yaml:"cq_mod" eg:"16"`
+	CQMod int `yaml:"cq_mod" eg:"16" range:"[1,)" of:"messages"`
 	// Whether applications sleep until an event says that there are completions, and do
 	// not poll all the time. Where the engine runs in the host, the shim polls.
 	Events bool `yaml:"events" eg:"true"`
@@ -53,15 +53,15 @@ func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 	}
 	failSettings(d, at, "verbs", ofVerbs.CheckAll(v))
 	depth := sys.NIC.SendDepth
-	if v.PostList < 1 || v.PostList > depth {
+	if v.PostList > depth {
 		d.Fail(at("verbs.post_list"), "is %d: choose 1 to nic.send_depth, %d", v.PostList, depth)
 	}
-	if v.CQMod < 1 || v.CQMod > depth {
+	if v.CQMod > depth {
 		d.Fail(at("verbs.cq_mod"), "is %d: choose 1 to nic.send_depth, %d", v.CQMod, depth)
 	} else if v.PostList+v.CQMod-1 > depth && v.PostList <= depth {
 		d.Fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, v.PostList+v.CQMod-1)
 	}
-	if c := sys.nic; c != nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
+	if c := sys.nic; c != nil && v.InlineSize > units.Bytes(c.MaxInline) {
 		d.Fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
 	}
 	if c := sys.nic; c != nil && v.CUDA && c.PCIe.Peer.Rate == 0 {

@@ -14,6 +14,8 @@ type Error struct {
 	Key   string // the field by its name in scenarios: "t_low", "pcie.tags"
 	Value any    // what it is; nil if that is no fault of its value
 	Want  string // what it has to be: "choose 0 to 65536"
+	// Missing is set if the setting has to be given, and has the value that it has if it is not.
+	Missing bool
 }
 
 // Error implements error.

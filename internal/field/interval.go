@@ -142,36 +142,55 @@ func (i Interval) closed() bool {
 // words says what an interval takes; what is one such value ("a span"), of what it counts
 // ("packets"), empty if nothing.
 func (i Interval) words(what, of string) string {
-	zero := i.Low != nil && reflect.ValueOf(i.Low).IsZero()
 	counted := ""
 	if of != "" {
 		what, counted = "a number of "+of, " "+of
 	}
-	_, noun, _ := strings.Cut(what, " ")
-	low, high := end(i.Low, i.low), end(i.High, i.high)
 	switch {
 	case i.Low == nil && i.High == nil:
 		return what
 	case i.Low == nil && i.OpenHigh:
-		return fmt.Sprintf("%s below %s", what, high)
+		return fmt.Sprintf("%s below %s", what, end(i.High, i.high))
 	case i.Low == nil:
-		return fmt.Sprintf("%s up to %s", what, high)
-	case i.High == nil && zero && i.OpenLow:
-		return "a positive " + noun
-	case i.High == nil && i.OpenLow:
-		return fmt.Sprintf("%s above %s", what, low)
+		return fmt.Sprintf("%s up to %s", what, end(i.High, i.high))
 	case i.High == nil:
+		return i.above(what, counted)
+	}
+	return i.between(what, counted)
+}
+
+// positive reports whether it begins above 0, and with which words that is said of what.
+func (i Interval) positive(what string) (words string, is bool) {
+	_, noun, _ := strings.Cut(what, " ")
+	return "a positive " + noun, i.OpenLow && reflect.ValueOf(i.Low).IsZero()
+}
+
+func (i Interval) above(what, counted string) string {
+	words, positive := i.positive(what)
+	switch low := end(i.Low, i.low); {
+	case positive:
+		return words
+	case i.OpenLow:
+		return fmt.Sprintf("%s above %s", what, low)
+	default:
 		return fmt.Sprintf("%s or more%s", low, counted)
+	}
+}
+
+func (i Interval) between(what, counted string) string {
+	words, positive := i.positive(what)
+	switch low, high := end(i.Low, i.low), end(i.High, i.high); {
 	case i.OpenLow && i.OpenHigh:
 		return fmt.Sprintf("%s above %s and below %s", what, low, high)
-	case i.OpenLow && zero && noun != "number":
-		return fmt.Sprintf("a positive %s up to %s", noun, high)
+	case positive && what != "a number":
+		return fmt.Sprintf("%s up to %s", words, high)
 	case i.OpenLow:
 		return fmt.Sprintf("%s above %s and up to %s", what, low, high)
 	case i.OpenHigh:
 		return fmt.Sprintf("%s from %s to below %s", what, low, high)
+	default:
+		return fmt.Sprintf("%s to %s%s", low, high, counted)
 	}
-	return fmt.Sprintf("%s to %s%s", low, high, counted)
 }
 
 // end is an end in words: a fraction as it is written, and all else as errors show values.

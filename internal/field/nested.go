@@ -35,7 +35,8 @@ func faults(errs []error, of, below string, config reflect.Value, settings []Set
 	for i := range settings {
 		s := &settings[i]
 		if value, want := s.fault(config); want != "" {
-			errs = append(errs, &Error{Of: of, Key: below + s.Key, Value: value, Want: want})
+			missing := s.required && config.Field(s.index).IsZero()
+			errs = append(errs, &Error{Of: of, Key: below + s.Key, Value: value, Want: want, Missing: missing})
 		}
 		if s.inner != nil {
 			errs = s.inside(errs, of, below, config.Field(s.index))

@@ -215,3 +215,34 @@ func TestParseKinds(t *testing.T) {
 		}
 	}
 }
+
+// Faults is of any configuration, and says which setting has to be given.
+func TestFaults(t *testing.T) {
+	type flow struct {
+		Size  Time `yaml:"size" range:"(0us,9us]" req:"yes"`
+		Count int  `yaml:"count" range:"[1,4]"`
+	}
+	type flows struct {
+		Flows []flow `yaml:"flows"`
+		Load  int    `yaml:"load" range:"[0,1]" req:"yes"`
+	}
+	for range 2 { // the second time its type is known
+		got := ""
+		for _, e := range Faults(&flows{Flows: []flow{{9, 4}, {0, 4}, {-1, 0}}}) {
+			got += fmt.Sprintf("%s %s, missing %v\n", e.Key, e.Fault(), e.Missing)
+		}
+		if want := "flows[1].size is 0us: choose a positive span up to 9us, missing true\n" +
+			"flows[2].size is -1us: choose a positive span up to 9us, missing false\n" +
+			"flows[2].count is 0: choose 1 to 4, missing false\n"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "A: range") {
+			t.Errorf("a wrong tag: %s", got)
+		}
+	}()
+	Faults(&struct {
+		A int `range:"x"`
+	}{})
+}

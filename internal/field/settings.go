@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Setting is one field of a configuration, as its tags describe it:
@@ -24,7 +25,8 @@ import (
 //	        that stands for something
 //	one     the words that it takes, with blanks between
 //	why     what a range follows from, or where it leads
-//	eg      an example
+//	eg       an example
+//	req     anything for one that has to be given
 //
 // A field may be a configuration in turn, or a pointer, list or map of such: see inside.
 type Setting struct {
@@ -41,6 +43,7 @@ type Setting struct {
 	index, least int
 	list         *list
 	power, plain bool
+	required     bool
 	unit, eg     string // of texts: what it counts, and an example
 	why          string
 	inner        []Setting // of a configuration in a configuration
@@ -64,6 +67,28 @@ func Of[T any](of string) *Settings[T] {
 
 // Describe gives the settings of a configuration's type.
 func Describe(t reflect.Type) ([]Setting, error) { return read(t) }
+
+// Faults returns an *Error of each setting that is out of its range in *config, of a type that is
+// known as the program runs. It panics where a tag is wrong.
+func Faults(config any) []*Error {
+	v := reflect.ValueOf(config).Elem()
+	settings, found := known.Load(v.Type())
+	if !found {
+		all, err := read(v.Type())
+		if err != nil {
+			panic(fmt.Sprintf("%v: %v", v.Type(), err))
+		}
+		settings, _ = known.LoadOrStore(v.Type(), all)
+	}
+	var bad []*Error
+	for _, err := range faults(nil, "", "", v, settings.([]Setting)) {
+		bad = append(bad, err.(*Error)) //nolint:errorlint,forcetypeassert // faults makes no other
+	}
+	return bad
+}
+
+// known has the settings of types that Faults has seen: a scenario lists thousands of flows.
+var known sync.Map
 
 // Check returns an *Error of the first setting that is out of its range, or nil. Rules across
 // settings, but for Least, are the caller's.
@@ -150,7 +175,7 @@ func describe(f *reflect.StructField) Setting {
 	flag, _, _ := strings.Cut(f.Tag.Get("flag"), ",")
 	return Setting{
 		Key: cmp.Or(f.Tag.Get("yaml"), flag, f.Name), Field: f.Name, Type: f.Type,
-		Zero: f.Tag.Get("zero"), Minus: f.Tag.Get("minus"), Least: f.Tag.Get("least"),
+		Zero: f.Tag.Get("zero"), Minus: f.Tag.Get("minus"), Least: f.Tag.Get("least"), required: f.Tag.Get("req") != "",
 	}
 }
 

@@ -26,14 +26,14 @@ type AllToAll struct {
 	// Who takes part, as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"8"`
 	// Bytes from each host to each other.
-	Size units.Bytes `yaml:"size" eg:"256KiB" req:"yes"`
+	Size units.Bytes `yaml:"size" eg:"256KiB" req:"yes" range:"(0,2GiB]"`
 	// `direct` sends all at once. `rounds` sends in round k to the k-th next
 	// host, and starts a round when the last one's data have come.
-	Algorithm string `yaml:"algorithm" eg:"rounds"`
+	Algorithm string `yaml:"algorithm" eg:"rounds" one:"direct rounds"`
 	// How often; an iteration starts when all hosts are done with the last.
-	Iterations int `yaml:"iterations" eg:"10"`
+	Iterations int `yaml:"iterations" eg:"10" range:"[1,)" zero:"as many as there is time for"`
 	// Time between the end of an iteration and the start of the next.
-	Gap units.Time `yaml:"gap" eg:"100us"`
+	Gap units.Time `yaml:"gap" eg:"100us" range:"[0s,)"`
 }
 
 // AllReduce is hosts that sum up a vector each, so that each has the sum.
@@ -41,26 +41,23 @@ type AllReduce struct {
 	// Who takes part, as at `senders`: the ranks, in this order.
 	Hosts HostSet `yaml:"hosts" eg:"8"`
 	// Bytes of the vector.
-	Size units.Bytes `yaml:"size" eg:"16MiB" req:"yes"`
+	Size units.Bytes `yaml:"size" eg:"16MiB" req:"yes" range:"(0,2GiB]"`
 	// `ring`, of as many chunks as hosts, or `tree`, a binary tree up and down.
-	Algorithm string `yaml:"algorithm" eg:"tree"`
+	Algorithm string `yaml:"algorithm" eg:"tree" one:"ring tree"`
 	// Chunks in which a tree sends the vector, one behind the other.
-	Chunks int `yaml:"chunks" eg:"16"`
+	Chunks int `yaml:"chunks" eg:"16" range:"[1,2^16]"`
 	// How often; an iteration starts when all hosts are done with the last.
-	Iterations int `yaml:"iterations" eg:"10"`
+	Iterations int `yaml:"iterations" eg:"10" range:"[1,)" zero:"as many as there is time for"`
 	// Time between the end of an iteration and the start of the next.
-	Gap units.Time `yaml:"gap" eg:"100us"`
+	Gap units.Time `yaml:"gap" eg:"100us" range:"[0s,)"`
 }
 
 // maxSteps bounds the messages of an iteration.
 const maxSteps = 1 << 22
 
 func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
-	if p.Algorithm != "direct" && p.Algorithm != "rounds" {
-		d.Fail(path+".algorithm", "unknown value %q, expected direct or rounds", p.Algorithm)
-	}
-	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
+	errs := d.Check(path, p)
+	hosts := checkCollective(d, path, w, net, p.Hosts)
 	n := len(hosts)
 	checkConns(d, path+".hosts", n*(n-1))
 	if len(d.Errs) > errs {
@@ -75,17 +72,11 @@ func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network
 }
 
 func (p *AllReduce) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
-	if p.Algorithm != "ring" && p.Algorithm != "tree" {
-		d.Fail(path+".algorithm", "unknown value %q, expected ring or tree", p.Algorithm)
-	}
-	if p.Chunks < 1 || p.Chunks > 1<<16 {
-		d.Fail(path+".chunks", "is %d: choose 1 to 65536", p.Chunks)
-	}
+	errs := d.Check(path, p)
 	if p.Algorithm == "ring" && p.Chunks != 1 {
 		d.Fail(path+".chunks", "a ring has as many chunks as hosts: leave it out")
 	}
-	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
+	hosts := checkCollective(d, path, w, net, p.Hosts)
 	n := len(hosts)
 	pieces, steps := n, 2*n*(n-1)
 	if p.Algorithm == "tree" {
@@ -116,20 +107,9 @@ func (p *AllReduce) plan(d *tree.Document, path string, w *Workload, net *networ
 }
 
 // checkCollective checks what collectives have in common and returns the ranks.
-func checkCollective(d *tree.Document, path string, w *Workload, net *network, set HostSet, size units.Bytes, iterations int, gap units.Time) []int {
+func checkCollective(d *tree.Document, path string, w *Workload, net *network, set HostSet) []int {
 	w.checkLeftOut(d, path, "message", "jitter")
 	w.checkNotify(d, path)
-	if size == 0 && !d.Given(path+".size") {
-		d.Fail(path+".size", "it is missing: give a size, such as 1MiB")
-	} else if size < 1 || size > MaxMessage {
-		d.Fail(path+".size", "is %v: choose a size above 0 and up to 2GiB", size)
-	}
-	if iterations < 0 {
-		d.Fail(path+".iterations", "is %d: choose a number, or 0 for as many as there is time for", iterations)
-	}
-	if gap < 0 {
-		d.Fail(path+".gap", "is %v: choose a span of 0 or more", gap)
-	}
 	errs := len(d.Errs)
 	hosts := net.hosts(d, path+".hosts", set, -1)
 	if len(hosts) < 2 && len(d.Errs) == errs {

@@ -92,7 +92,7 @@ const maxListed = 1 << 20
 
 // checkConnections checks the number of flows between each pair of hosts.
 func checkConnections(d *tree.Document, path string, n, pairs int) {
-	if most := max(maxListed/max(pairs, 1), 1); n < 1 || n > most {
+	if most := max(maxListed/max(pairs, 1), 1); n > most {
 		d.Fail(path, "is %d: choose a number from 1 to %d", n, most)
 	}
 }
@@ -136,7 +136,7 @@ func (l *listSource) next() (Flow, bool) {
 }
 
 func (p *Incast) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	to := net.host(d, path+".receiver", p.Receiver)
 	checkSize(d, path+".size", p.Size)
 	senders := net.hosts(d, path+".senders", p.Senders, to)
@@ -158,14 +158,14 @@ func (p *Incast) plan(d *tree.Document, path string, w *Workload, net *network) 
 }
 
 func (p *Incast) checkRounds(d *tree.Document, path string, senders int) {
-	if most := max(maxListed/max(senders*max(p.Connections, 1), 1), 1); p.Rounds < 1 || p.Rounds > most {
+	if most := max(maxListed/max(senders*max(p.Connections, 1), 1), 1); p.Rounds > most {
 		d.Fail(path+".rounds", "is %d: choose 1 to %d", p.Rounds, most)
 	}
 	if p.Rounds > 1 && p.Size == Unlimited {
 		d.Fail(path+".rounds", "flows without end go on after their round: give them a size, or leave rounds out")
 	}
 	switch {
-	case p.Rounds > 1 && (p.Period <= 0 || p.Period > 1000*units.Second):
+	case p.Rounds > 1 && p.Period == 0:
 		d.Fail(path+".period", "is %v: choose a span above 0 and up to 1000s from round to round", p.Period)
 	case p.Rounds == 1 && p.Period != 0:
 		d.Fail(path+".period", "there is one round: set rounds, too, or leave it out")
@@ -173,7 +173,7 @@ func (p *Incast) checkRounds(d *tree.Document, path string, senders int) {
 }
 
 func (p *Permutation) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	checkSize(d, path+".size", p.Size)
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
 	checkConnections(d, path+".connections", p.Connections, len(hosts))
@@ -220,11 +220,11 @@ func (p *FlowList) plan(d *tree.Document, path string, w *Workload, net *network
 func (f *FlowSpec) SetDefaults() { *f = FlowSpec{Connections: 1, Count: 1} }
 
 func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network, l *list) {
-	errs := len(d.Errs)
+	errs := d.Check(path, f)
 	net.chosen = -1 // each pair may be in a plane of its own
 	src, dst := net.host(d, path+".src", f.Src), net.host(d, path+".dst", f.Dst)
 	checkSize(d, path+".size", f.Size)
-	if left := maxListed - len(l.flows); f.Count < 0 || f.Count > left {
+	if left := maxListed - len(l.flows); f.Count > left {
 		d.Fail(path+".count", "is %d: choose a number from 0 to %d", f.Count, left)
 	} else {
 		checkConnections(d, path+".connections", f.Connections, f.Count)
@@ -232,10 +232,7 @@ func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network,
 			d.Fail(path, "with it the workload has more than %d flows: choose fewer", maxListed)
 		}
 	}
-	if f.Start < 0 || f.StartStep < 0 {
-		d.Fail(path+".start", "is %v and start_step %v: choose spans of 0 or more", f.Start, f.StartStep)
-	}
-	if f.Stop < 0 || f.Stop > 0 && f.Stop <= f.Start {
+	if f.Stop > 0 && f.Stop <= f.Start {
 		d.Fail(path+".stop", "is %v: choose a span above start, %v, or 0 for the workload's", f.Stop, f.Start)
 	}
 	if f.Stop > 0 && f.Size > 0 {

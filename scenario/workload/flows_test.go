@@ -319,7 +319,7 @@ func TestIncastRounds(t *testing.T) {
 		}
 	}
 	for keys, want := range map[string]string{
-		"size: 1KB, rounds: 0":                    "rounds: is 0: choose 1 to ",
+		"size: 1KB, rounds: 0":                    "rounds: is 0: choose 1 or more rounds",
 		"size: 1KB, rounds: 2000000, period: 1us": "rounds: is 2000000: choose 1 to ",
 		"size: 1KB, rounds: 2":                    "period: is 0s: choose a span above 0",
 		"size: 1KB, period: 1ms":                  "period: there is one round",

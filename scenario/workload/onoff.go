@@ -20,15 +20,15 @@ type OnOff struct {
 	// again. A host may not come to send to itself.
 	Receivers HostSet `yaml:"receivers" eg:"[h7]" req:"yes"`
 	// How long a burst is.
-	On units.Time `yaml:"on" eg:"100us" req:"yes"`
+	On units.Time `yaml:"on" eg:"100us" req:"yes" range:"(0s,)"`
 	// Time between the end of a burst and the start of the next.
-	Off units.Time `yaml:"off" eg:"300us"`
+	Off units.Time `yaml:"off" eg:"300us" range:"[0s,)"`
 	// Whether `on` and `off` are means of exponential distributions.
 	Random bool `yaml:"random" eg:"true"`
 	// Each sender's first burst starts this later than that of the one before.
-	Step units.Time `yaml:"step" eg:"50us"`
-	// Bursts of each sender; 0 is as many as there is time for.
-	Bursts int `yaml:"bursts" eg:"10"`
+	Step units.Time `yaml:"step" eg:"50us" range:"[0s,)"`
+	// Bursts of each sender.
+	Bursts int `yaml:"bursts" eg:"10" range:"[1,)" of:"bursts" zero:"as many as there is time for"`
 }
 
 // burstMessage is the default size of a burst's messages.
@@ -38,21 +38,7 @@ const burstMessage = 64 * units.KiB
 const burstAhead = 256 * units.KiB
 
 func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
-	if p.On == 0 && !d.Given(path+".on") {
-		d.Fail(path+".on", "it is missing: give the length of a burst, such as 100us")
-	} else if p.On <= 0 {
-		d.Fail(path+".on", "is %v: choose a span above 0", p.On)
-	}
-	if p.Off < 0 {
-		d.Fail(path+".off", "is %v: choose a span of 0 or more", p.Off)
-	}
-	if p.Step < 0 {
-		d.Fail(path+".step", "is %v: choose a span of 0 or more", p.Step)
-	}
-	if p.Bursts < 0 {
-		d.Fail(path+".bursts", "is %d: choose a number, or 0 for no bound", p.Bursts)
-	}
+	errs := d.Check(path, p)
 	if !p.Receivers.All && p.Receivers.Count == 0 && len(p.Receivers.Names) == 0 {
 		d.Fail(path+".receivers", "they are missing: name hosts, such as [h7]")
 	}

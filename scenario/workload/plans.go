@@ -6,7 +6,6 @@ import (
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/units"
 )
 
 // Plans is the workloads of a scenario, checked against a network: what makes their
@@ -56,23 +55,9 @@ func (w *Workload) check(d *tree.Document, path string) {
 	if w.Label == "" {
 		w.Label = w.Name
 	}
-	if w.Message < 0 || w.Message > MaxMessage {
-		d.Fail(path+".message", "is %v: choose a size of up to 2GiB, or 0 for one message a flow", w.Message)
-	}
-	if w.Start < 0 {
-		d.Fail(path+".start", "is %v: choose a span of 0 or more", w.Start)
-	}
-	if w.Stop < 0 || w.Stop > 0 && w.Stop <= w.Start {
+	d.Check(path, w)
+	if w.Stop > 0 && w.Stop <= w.Start {
 		d.Fail(path+".stop", "is %v: choose a span above start, %v, or 0 for never", w.Stop, w.Start)
-	}
-	if w.Priority != nil && (*w.Priority < 0 || *w.Priority >= fabric.MaxPriorities) {
-		d.Fail(path+".priority", "is %d: choose 0 to %d", *w.Priority, fabric.MaxPriorities-1)
-	}
-	if w.Every < 0 || w.Every > units.Second {
-		d.Fail(path+".every", "is %v: choose a span of up to 1s, or 0 for no send times", w.Every)
-	}
-	if w.Jitter < 0 {
-		d.Fail(path+".jitter", "is %v: choose a span of 0 or more", w.Jitter)
 	}
 }
 

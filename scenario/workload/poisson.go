@@ -18,21 +18,9 @@ import (
 // process it is: with n flows of a mean of S bits each the load is the same.
 
 func (p *Poisson) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	if p.Sizes.none() {
 		d.Fail(path+".sizes", "it is missing: name a distribution, one of %s, or give a size", distributionNames())
-	}
-	if !(p.Load > 0 && p.Load <= 1) {
-		d.Fail(path+".load", "is %v: choose a share above 0 and up to 1", p.Load)
-	}
-	if p.LoadOn != "hosts" && p.LoadOn != "uplinks" {
-		d.Fail(path+".load_on", "unknown value %q, expected hosts or uplinks", p.LoadOn)
-	}
-	if p.To != "any" && p.To != "other-rack" {
-		d.Fail(path+".to", "unknown value %q, expected any or other-rack", p.To)
-	}
-	if p.Flows < 0 {
-		d.Fail(path+".flows", "is %d: choose a number, or 0 for no bound", p.Flows)
 	}
 	if w.Jitter > 0 {
 		d.Fail(path+".jitter", "the arrivals of a poisson workload are random already: leave it out")
@@ -54,7 +42,7 @@ func (p *Poisson) plan(d *tree.Document, path string, w *Workload, net *network)
 	if p.To == "other-rack" {
 		pp.rack = net.rack
 	}
-	if n := pp.fewestOthers(); p.FanIn < 0 || p.FanIn > n {
+	if n := pp.fewestOthers(); p.FanIn > n {
 		d.Fail(path+".fan_in", "is %d: choose 1 to %d, the hosts that may send to one, or 0 for no incast", p.FanIn, n)
 		return nil
 	}

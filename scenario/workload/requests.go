@@ -26,7 +26,7 @@ type RPC struct {
 	Response Sizes `yaml:"response" eg:"64KiB" req:"yes"`
 	// Time that a server takes from a request to its response. It serves all that
 	// have come at once.
-	Service units.Time `yaml:"service" eg:"2us"`
+	Service units.Time `yaml:"service" eg:"2us" range:"[0s,)"`
 	// How requests come, and how many are under way.
 	Loop `yaml:",inline"`
 }
@@ -40,14 +40,14 @@ type Storage struct {
 	// a host has no business with itself.
 	Targets HostSet `yaml:"targets" eg:"[h6, h7]"`
 	// Share of the requests that read; the others write.
-	Reads float64 `yaml:"reads" eg:"0.7"`
+	Reads float64 `yaml:"reads" eg:"0.7" range:"[0,1]" as:"a share"`
 	// Size of the blocks: the name of a distribution, one size, or a range such as
 	// `8KB..32KB`.
 	Block Sizes `yaml:"block" eg:"4KiB" req:"yes"`
 	// Whose a client's next block is: `random`, or `turn`, one target after the
 	// other. With even arrivals all clients go on to the next target together: an
 	// incast that moves from target to target, over connections that are kept.
-	Order string `yaml:"order" eg:"turn"`
+	Order string `yaml:"order" eg:"turn" one:"random turn"`
 	// How requests come, and how many are under way.
 	Loop `yaml:",inline"`
 }
@@ -59,36 +59,21 @@ type Loop struct {
 	// is always this number, by default 1. With `rate` it is the most, by default
 	// any number; a request beyond it waits, and counts from when it should have
 	// started.
-	Outstanding int `yaml:"outstanding" eg:"32"`
-	// Requests a second that each client starts; 0 is a closed loop.
-	Rate float64 `yaml:"rate" apart:"200000"`
+	Outstanding int `yaml:"outstanding" eg:"32" range:"[1,2^20]" of:"requests" zero:"1, or with rate any number"`
+	// Requests that each client starts.
+	Rate float64 `yaml:"rate" apart:"200000" range:"[0.001,1e10]" of:"requests a second" zero:"a closed loop"`
 	// With `rate`: `poisson`, at exponential intervals, or `even`, at equal ones.
-	Arrivals string `yaml:"arrivals" apart:"even"`
+	Arrivals string `yaml:"arrivals" apart:"even" one:"poisson even"`
 	// In a closed loop: time from an answer to the next request.
-	Think units.Time `yaml:"think" eg:"5us"`
-	// Requests of each client; 0 is as many as there is time for.
-	Requests int `yaml:"requests" eg:"1000"`
+	Think units.Time `yaml:"think" eg:"5us" range:"[0s,)"`
+	// Requests of each client.
+	Requests int `yaml:"requests" eg:"1000" range:"[1,)" of:"requests" zero:"as many as there is time for"`
 }
 
 func (l *Loop) check(d *tree.Document, path string, w *Workload) {
 	w.checkLeftOut(d, path, "message")
-	if l.Outstanding < 0 || l.Outstanding > 1<<20 {
-		d.Fail(path+".outstanding", "is %d: choose 1 to %d, or 0 for the default", l.Outstanding, 1<<20)
-	}
-	if !(l.Rate == 0 || l.Rate >= 1e-3 && l.Rate <= 1e10) {
-		d.Fail(path+".rate", "is %v: choose a number of requests a second from 0.001 to 1e10, or 0 for a closed loop", l.Rate)
-	}
-	if l.Arrivals != "poisson" && l.Arrivals != "even" {
-		d.Fail(path+".arrivals", "unknown value %q, expected poisson or even", l.Arrivals)
-	}
-	if l.Think < 0 {
-		d.Fail(path+".think", "is %v: choose a span of 0 or more", l.Think)
-	}
 	if l.Think > 0 && l.Rate > 0 {
 		d.Fail(path+".think", "with a rate no request waits for an answer: leave one of them out")
-	}
-	if l.Requests < 0 {
-		d.Fail(path+".requests", "is %d: choose a number, or 0 for no bound", l.Requests)
 	}
 	if l.Rate > 0 && w.Jitter > 0 {
 		d.Fail(path+".jitter", "the start of an open loop is random or meant: leave it out")
@@ -130,14 +115,11 @@ func checkSizes(d *tree.Document, path string, s Sizes) {
 }
 
 func (p *RPC) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	w.checkNotify(d, path)
 	p.check(d, path, w)
 	checkSizes(d, path+".request", p.Request)
 	checkSizes(d, path+".response", p.Response)
-	if p.Service < 0 {
-		d.Fail(path+".service", "is %v: choose a span of 0 or more", p.Service)
-	}
 	clients, servers := pairs(d, path, "clients", "servers", net, p.Clients, p.Servers)
 	if len(d.Errs) > errs {
 		return nil
@@ -161,16 +143,10 @@ func (p *RPC) plan(d *tree.Document, path string, w *Workload, net *network) pla
 }
 
 func (p *Storage) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	w.checkLeftOut(d, path, "operation")
 	p.check(d, path, w)
 	checkSizes(d, path+".block", p.Block)
-	if !(p.Reads >= 0 && p.Reads <= 1) {
-		d.Fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
-	}
-	if p.Order != "random" && p.Order != "turn" {
-		d.Fail(path+".order", "unknown value %q, expected random or turn", p.Order)
-	}
 	clients, targets := pairs(d, path, "clients", "targets", net, p.Clients, p.Targets)
 	if len(d.Errs) > errs {
 		return nil

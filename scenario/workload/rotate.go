@@ -10,24 +10,21 @@ import (
 type RotatingIncast struct {
 	// Who takes part, as at `senders`: receivers in this order.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
-	// How many hosts send in a round, the next ones after the receiver; 0 is all
-	// others.
-	FanIn int `yaml:"fan_in" eg:"8"`
+	// How many hosts send in a round, the next ones after the receiver.
+	FanIn int `yaml:"fan_in" eg:"8" range:"[1,)" of:"senders" zero:"all others"`
 	// Bytes of each flow.
 	Size units.Bytes `yaml:"size" eg:"100KB" req:"yes"`
 	// Time from the start of a round to that of the next.
-	Period units.Time `yaml:"period" eg:"200us" req:"yes"`
-	// Rounds; 0 is one for each host.
-	Rounds int `yaml:"rounds" eg:"20"`
+	Period units.Time `yaml:"period" eg:"200us" req:"yes" range:"[0s,1000s]"`
+	// Rounds in all.
+	Rounds int `yaml:"rounds" eg:"20" range:"[1,)" of:"rounds" zero:"one for each host"`
 }
 
 func (p *RotatingIncast) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
+	errs := d.Check(path, p)
 	checkSize(d, path+".size", FlowSize(p.Size))
 	if p.Period == 0 && !d.Given(path+".period") {
 		d.Fail(path+".period", "it is missing: give the time from round to round, such as 200us")
-	} else if p.Period < 0 || p.Period > 1000*units.Second {
-		d.Fail(path+".period", "is %v: choose a span from 0 to 1000s", p.Period)
 	}
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
 	n := len(hosts)
@@ -42,9 +39,9 @@ func (p *RotatingIncast) plan(d *tree.Document, path string, w *Workload, net *n
 		rounds = n
 	}
 	if len(d.Errs) == errs {
-		if fanIn < 1 || fanIn >= n {
+		if fanIn >= n {
 			d.Fail(path+".fan_in", "is %d: choose 1 to %d, or 0 for all others", p.FanIn, n-1)
-		} else if most := maxListed / fanIn; rounds < 1 || rounds > most {
+		} else if most := maxListed / fanIn; rounds > most {
 			d.Fail(path+".rounds", "is %d: choose 1 to %d, or 0 for one for each host", p.Rounds, most)
 		}
 	}

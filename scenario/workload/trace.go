@@ -24,26 +24,20 @@ type Trace struct {
 	// ports change nothing, and text after that number of flows is left unread), or `htsim`, a connection
 	// matrix (`Nodes`, `Connections`, then lines such as `0->5 id 1 start 0 size
 	// 2000000`, with the start in picoseconds); `auto` sees which.
-	Format string `yaml:"format" eg:"htsim"`
+	Format string `yaml:"format" eg:"htsim" one:"auto hpcc htsim"`
 	// The hosts that the file's node numbers mean: node 0 is the first of them.
 	// Choices as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"[h8..h15]"`
 	// The file's time at which the workload starts. The generator of HPCC's files
 	// begins at 2s.
-	Origin units.Time `yaml:"origin" eg:"2s"`
+	Origin units.Time `yaml:"origin" eg:"2s" range:"[0s,)"`
 }
 
 // maxTraceBytes bounds the size of a trace.
 const maxTraceBytes = units.GiB
 
 func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) plan {
-	errs := len(d.Errs)
-	if p.Format != traceAuto && p.Format != traceHPCC && p.Format != traceHTSim {
-		d.Fail(path+".format", "unknown value %q, expected auto, hpcc or htsim", p.Format)
-	}
-	if p.Origin < 0 {
-		d.Fail(path+".origin", "is %v: choose a span of 0 or more", p.Origin)
-	}
+	errs := d.Check(path, p)
 	if w.Jitter > 0 {
 		d.Fail(path+".jitter", "a trace says when each flow starts: leave it out")
 	}

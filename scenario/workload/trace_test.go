@@ -94,7 +94,7 @@ func TestTraceErrors(t *testing.T) {
 		{"size missing", "Connections 1\n0->1 start 0\n", "", "flows.txt:2: size: it is missing"},
 		{"start missing", "Connections 1\n0->1 size 4\n", "", "flows.txt:2: start: it is missing"},
 		{"unknown word", "Hosts 3\n", "", `flows.txt:1: "Hosts" is neither Nodes, Connections nor a connection`},
-		{"unknown format", "0\n", ", format: csv", `trace.yaml:5: workloads[0].format: unknown value "csv", expected auto, hpcc or htsim`},
+		{"unknown format", "0\n", ", format: csv", `trace.yaml:5: workloads[0].format: is "csv": choose auto, hpcc or htsim`},
 		{"negative origin", "0\n", ", origin: -1s", "trace.yaml:5: workloads[0].origin: is -1s"},
 		{"jitter", "0\n", ", jitter: 1us", "trace.yaml:5: workloads[0].jitter: a trace says when"},
 	}

@@ -16,27 +16,26 @@ type Workload struct {
 	Pattern Pattern `yaml:",variant"`
 	// What carries the data: `write`, `read` or `send`. The data of a Read come from
 	// the flow's source, too: its destination posts it.
-	Operation Operation `yaml:"operation" eg:"read"`
+	Operation Operation `yaml:"operation" eg:"read" one:"write read send"`
 	// Label of the flows: each has rows and curves of its own. The default is the
 	// workload's name.
 	Label string `yaml:"label" eg:"victim"`
-	// Priority of the data packets, 0 to 7; if left out, `nic.priority`.
-	Priority *int `yaml:"priority" eg:"5"`
+	// Priority of the data packets; if left out, `nic.priority`.
+	Priority *int `yaml:"priority" eg:"5" range:"[0,7]"`
 	// The function of both ends' NICs to which its queue pairs belong, by its place in `nic.with.functions`.
 	Function int `yaml:"function" eg:"0"`
 	// Time between the send times of a flow's messages, from the flow's start on: the NIC
-	// lets no message leave before its send time. 0 is no send times. The NIC has to schedule by time (`nic.with.send_time`).
-	Every units.Time `yaml:"every" eg:"5us"`
+	// lets no message leave before its send time. The NIC has to schedule by time (`nic.with.send_time`).
+	Every units.Time `yaml:"every" eg:"5us" range:"(0s,1s]" zero:"no send times"`
 	// Size of the messages that make up a flow; the last one may be smaller. 0 is
 	// one message a flow, and 1MiB for flows without end.
-	Message units.Bytes `yaml:"message" eg:"64KiB"`
+	Message units.Bytes `yaml:"message" eg:"64KiB" range:"(0,2GiB]" zero:"one message a flow"`
 	// When the workload begins.
-	Start units.Time `yaml:"start" eg:"1ms"`
+	Start units.Time `yaml:"start" eg:"1ms" range:"[0s,)"`
 	// When it ends: no flow starts any more, and flows without end stop posting.
-	// 0 is never.
-	Stop units.Time `yaml:"stop" eg:"4ms"`
+	Stop units.Time `yaml:"stop" eg:"4ms" range:"(0s,)" zero:"never"`
 	// Each flow starts later by a random span below this.
-	Jitter units.Time `yaml:"jitter" eg:"10us"`
+	Jitter units.Time `yaml:"jitter" eg:"10us" range:"[0s,)"`
 }
 
 // Pattern is the kind of a workload with its parameters.
@@ -55,13 +54,13 @@ type Incast struct {
 	// a list of names and ranges; or `all` others.
 	Senders HostSet `yaml:"senders" eg:"[h0..h8, h12]"`
 	// Flows of each sender.
-	Connections int `yaml:"connections" eg:"4"`
+	Connections int `yaml:"connections" eg:"4" range:"[1,)" of:"flows"`
 	// Bytes of each flow, or `unlimited`.
 	Size FlowSize `yaml:"size" eg:"unlimited" apart:"32KB" req:"yes"`
 	// Rounds; each has flows of its own.
-	Rounds int `yaml:"rounds" apart:"50"`
+	Rounds int `yaml:"rounds" apart:"50" range:"[1,)" of:"rounds"`
 	// With more rounds than one: time from the start of a round to that of the next.
-	Period units.Time `yaml:"period" apart:"1ms"`
+	Period units.Time `yaml:"period" apart:"1ms" range:"(0s,1000s]" zero:"one round"`
 }
 
 // Permutation makes each host send to one other and receive from one other, at
@@ -70,7 +69,7 @@ type Permutation struct {
 	// Who takes part, as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
 	// Flows of each pair.
-	Connections int `yaml:"connections" eg:"2"`
+	Connections int `yaml:"connections" eg:"2" range:"[1,)" of:"flows"`
 	// Bytes of each flow, or `unlimited`.
 	Size FlowSize `yaml:"size" eg:"2MB" req:"yes"`
 }
@@ -90,23 +89,22 @@ type FlowSpec struct {
 	// Bytes of the flow, or `unlimited`.
 	Size FlowSize `yaml:"size" eg:"1MB" apart:"unlimited" req:"yes"`
 	// When it starts, counted from the workload's start.
-	Start units.Time `yaml:"start" eg:"10us"`
-	// When it stops posting, counted from the workload's start; 0 is the
-	// workload's stop.
-	Stop units.Time `yaml:"stop" apart:"500us"`
+	Start units.Time `yaml:"start" eg:"10us" range:"[0s,)"`
+	// When it stops posting, counted from the workload's start.
+	Stop units.Time `yaml:"stop" apart:"500us" range:"(0s,)" zero:"the workload's stop"`
 	// Its label; the default is the workload's.
 	Label string `yaml:"label" eg:"victim"`
 	// The number of flows between the same two hosts.
-	Connections int `yaml:"connections" eg:"4"`
+	Connections int `yaml:"connections" eg:"4" range:"[1,)" of:"flows"`
 	// The number of flows (each with its connections), which differ by the steps
 	// below; 0 is no flow.
-	Count int `yaml:"count" eg:"4"`
+	Count int `yaml:"count" eg:"4" range:"[0,2^20]" of:"flows"`
 	// Flow i leaves the host i times this number after `src`.
 	SrcStep int `yaml:"src_step" eg:"1"`
 	// Flow i goes to the host i times this number after `dst`.
 	DstStep int `yaml:"dst_step" eg:"2"`
 	// Flow i starts i times this later.
-	StartStep units.Time `yaml:"start_step" eg:"1ms"`
+	StartStep units.Time `yaml:"start_step" eg:"1ms" range:"[0s,)"`
 }
 
 // Poisson is flows that arrive at random: each host starts flows at exponential
@@ -123,20 +121,20 @@ type Poisson struct {
 	// `[[0, 0], [10KB, 0.5], [1MB, 1]]`. Between points sizes are equally likely.
 	Sizes Sizes `yaml:"sizes" eg:"websearch" req:"yes"`
 	// Mean payload that the flows offer, as a share of the capacity of the links
-	// named by `load_on`, above 0.
-	Load float64 `yaml:"load" eg:"0.6" req:"yes"`
+	// named by `load_on`.
+	Load float64 `yaml:"load" eg:"0.6" req:"yes" range:"(0,1]" as:"a share"`
 	// `hosts`: the load is that of each sender's own link. `uplinks`: it is the
 	// mean over the links that leave a leaf switch upwards, whose traffic is
 	// that between leaves.
-	LoadOn string `yaml:"load_on" eg:"uplinks"`
+	LoadOn string `yaml:"load_on" eg:"uplinks" one:"hosts uplinks"`
 	// To whom: `any` other host, or one in `other-rack`.
-	To string `yaml:"to" eg:"other-rack"`
-	// Most flows that start; 0 is no bound.
-	Flows int `yaml:"flows" eg:"1000"`
+	To string `yaml:"to" eg:"other-rack" one:"any other-rack"`
+	// Most flows that start.
+	Flows int `yaml:"flows" eg:"1000" range:"[1,)" of:"flows" zero:"no bound"`
 	// The number of senders of an incast: at exponential intervals this many random
 	// others, or hosts of other racks, each start a flow to a host, to every host
-	// equally often. 0 is no incast.
-	FanIn int `yaml:"fan_in" apart:"8"`
+	// equally often.
+	FanIn int `yaml:"fan_in" apart:"8" range:"[1,)" of:"senders" zero:"no incast"`
 }
 
 // Operation is the verb that carries a flow's data.

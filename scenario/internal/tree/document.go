@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/field"
 )
 
 // Document is a scenario as it is read: where each key was written, and what is wrong
@@ -67,6 +69,20 @@ func (d *Document) Given(path string) bool {
 // is an error. path is where the tree stands.
 func (d *Document) Decode(n *Node, path string, pointer any) {
 	(&decoder{Document: d}).decode(n, path, reflect.ValueOf(pointer).Elem())
+}
+
+// Check notes each setting of *config, the mapping at path, that is out of its range, by the tags
+// of its fields (package field). It returns how many errors there were before.
+func (d *Document) Check(path string, config any) (before int) {
+	before = len(d.Errs)
+	for _, f := range field.Faults(config) {
+		if at := Join(path, f.Key); f.Missing && !d.Given(at) {
+			d.Fail(at, "it is missing: %s", f.Want)
+		} else {
+			d.Fail(at, "%s", f.Fault())
+		}
+	}
+	return before
 }
 
 // Want reports whether a node is of a kind, and fails if not.
