@@ -171,7 +171,6 @@ func TestNotSupported(t *testing.T) {
 		{"a quotient of any width", v1Text("", "", "hdr.h.a = (bit<8>)((int)hdr.h.a / 2);"), "not supported: operator / on int"},
 		{"a number of too many bits", v1Text("", "", "hdr.h.a = (bit<8>)((int)hdr.h.a << 5000 >> 5000);"), "not supported: an int of more than 4096 bits"},
 		{"a table's implementation", v1Text("", "counter(4, CounterType.packets) n; table t { key = { hdr.h.a: exact; } actions = { NoAction; } implementation = n; }", "t.apply();"), "not supported: an implementation by counter"},
-		{"an extraction of a number", strings.Replace(v1Text("", "", ""), "p.extract(hdr.h)", "p.extract(hdr.h.a)", 1), "not supported: extract of bit<8>"},
 		{"a register of too many cells", v1Text("", "register<bit<32>>(0xffffffff) r;", ""), "not supported: I.r of 4294967295 cells"},
 		{"two prefixes", v1Text("", "table t { key = { hdr.h.c: lpm; hdr.h.d: lpm; } actions = { NoAction; } }", "t.apply();"), "not supported: two lpm keys in one table"},
 		{"a custom CRC without a polynomial", tnaText("", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CUSTOM) h;", "hdr.h.a = h.get({ hdr.h.b });"), "not supported: hash algorithm CUSTOM without a polynomial"},

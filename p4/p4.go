@@ -35,8 +35,6 @@ type (
 	Intrinsic = run.Intrinsic
 	// Depth is a queue's length.
 	Depth = run.Depth
-	// Instance says where a packet comes from.
-	Instance = run.Instance
 	// Verdict is the fate of a packet.
 	Verdict = run.Verdict
 	// Frame is a packet that leaves.
@@ -53,33 +51,8 @@ type (
 	Action = run.Action
 	// TableInfo describes a table.
 	TableInfo = run.TableInfo
-	// Register is an array of values that outlives packets.
-	Register = run.Register
-	// Counter counts packets and bytes.
-	Counter = run.Counter
-	// Meter marks packets by rate.
-	Meter = run.Meter
 	// Rate is a meter's setting.
 	Rate = run.Rate
-	// Filter is a low-pass filter.
-	Filter = run.Filter
-	// LowPass is a filter's setting.
-	LowPass = run.LowPass
-	// Wred drops early, at random.
-	Wred = run.Wred
-	// EarlyDrop is a Wred's setting.
-	EarlyDrop = run.EarlyDrop
-)
-
-// Instances of packets.
-const (
-	Normal       = run.Normal
-	IngressClone = run.IngressClone
-	EgressClone  = run.EgressClone
-	Coalesced    = run.Coalesced
-	Recirculated = run.Recirculated
-	Replicated   = run.Replicated
-	Resubmitted  = run.Resubmitted
 )
 
 // Options are the inputs beside the program's own text.

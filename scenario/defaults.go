@@ -29,7 +29,7 @@ func Default() *Scenario {
 		NIC: NIC{
 			Model:       ModelStaged,
 			Preset:      "cx6dx",
-			Mode:        ModeAuto,
+			Mode:        modeAuto,
 			MTU:         1024,
 			AckEvery:    1,
 			Ports:       1,

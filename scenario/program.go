@@ -53,9 +53,9 @@ func (t *Telemetry) int() telemetry.INTForm {
 	return f.INT
 }
 
-// Report returns how switches report where frames are at most so large, or nil where
+// report returns how switches report where frames are at most so large, or nil where
 // that is exact.
-func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
+func (f *Fabric) report(maxFrame units.Bytes) *fabric.Report {
 	if f.Telemetry.Form == formExact {
 		return nil
 	}

@@ -242,7 +242,7 @@ type Fault struct {
 
 // Modes of a NIC.
 const (
-	ModeAuto    = "auto"
+	modeAuto    = "auto"
 	ModeHost    = "host"
 	ModeOffload = "offload"
 )

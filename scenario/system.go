@@ -12,7 +12,7 @@ import (
 
 // Offload reports whether the system's engine runs inside the NIC.
 func (s *System) Offload() bool {
-	if s.NIC.Mode == ModeAuto {
+	if s.NIC.Mode == modeAuto {
 		return s.Reduced() || s.needsSwitches() || s.pathed
 	}
 	return s.NIC.Mode == ModeOffload
@@ -67,10 +67,10 @@ func (s *System) ConfigMap() map[string]any {
 	return m
 }
 
-// MaxFrame is the largest frame that the system sends, from MAC header to FCS:
+// maxFrame is the largest frame that the system sends, from MAC header to FCS:
 // MAC header and FCS 18, IPv4 20, UDP 8, BTH 12, RETH 16, immediate data 4, ICRC
 // 4, and what telemetry adds.
-func (s *System) MaxFrame() units.Bytes {
+func (s *System) maxFrame() units.Bytes {
 	return s.NIC.MTU + 82 + s.Scheme.Telemetry.WireBytes(s.Fabric.Telemetry.int(), telemetry.MaxHops)
 }
 
@@ -78,11 +78,11 @@ func (s *System) MaxFrame() units.Bytes {
 // priorities those up to the most urgent in use exist, by the engine too.
 func (s *System) FabricConfig() fabric.Config {
 	f := &s.Fabric
-	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT, Report: f.Report(s.MaxFrame())}
+	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT, Report: f.report(s.maxFrame())}
 	for i := range sw.Classes {
 		sw.Classes[i] = f.class(i)
 	}
-	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw, INT: f.Telemetry.int()}
+	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.maxFrame(), Switch: sw, INT: f.Telemetry.int()}
 	if s.Reduced() && s.nic != nil { // one that is at fault is an error of its own
 		l := s.ReducedLatencies()
 		c.HostSend, c.HostReceive = l.Send, l.Receive

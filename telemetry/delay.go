@@ -21,23 +21,21 @@ const (
 // Sizes of the tags in bytes.
 const (
 	WideBytes    = 8
-	CompactBytes = 4
-	ValueBytes   = 4
+	compactBytes = 4
+	valueBytes   = 4
 )
 
-// Signal types of CSIG. SignalReflected is not CSIG's, which returns signals in a
+// Signal types of CSIG; its 0 and 1 are of available bandwidth. SignalReflected is not CSIG's, which returns signals in a
 // transport header of Ultra Ethernet: it is a type that CSIG leaves unassigned, so
 // that switches that know only CSIG's leave the tag as it is.
 const (
-	SignalBandwidth  = 0 // minimum available bandwidth
-	SignalRelative   = 1 // the same over the capacity
 	SignalDelay      = 2 // maximum delay of a hop
 	SignalQueueDepth = 3 // maximum queue depth over the port's rate
 	SignalReflected  = 6 // SignalDelay, on its way back to the sender
 )
 
-// CompactBuckets is the number of values of a compact tag.
-const CompactBuckets = 32
+// compactBuckets is the number of values of a compact tag.
+const compactBuckets = 32
 
 // ValueUnit is the unit of Poseidon's form: Tofino's deq_timedelta is in
 // nanoseconds, and the program of the paper drops its lowest eight bits.
@@ -57,7 +55,7 @@ type DelayFormat struct {
 
 	// Buckets are the compact tag's: code c stands for [Buckets[c], Buckets[c+1]), the
 	// last one for all that is longer. The first is 0, and they grow.
-	Buckets [CompactBuckets]units.Time
+	Buckets [compactBuckets]units.Time
 }
 
 // DefaultDelayFormat returns the format that a network has if it says nothing: wide
@@ -73,8 +71,8 @@ func DefaultDelayFormat(form DelayForm) DelayFormat {
 }
 
 // defaultBuckets are multiples of 512 ns.
-var defaultBuckets = func() (b [CompactBuckets]units.Time) {
-	for c, n := range [CompactBuckets]units.Time{
+var defaultBuckets = func() (b [compactBuckets]units.Time) {
+	for c, n := range [compactBuckets]units.Time{
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16,
 		20, 25, 31, 39, 49, 61, 76, 95, 119, 149, 186, 233, 291, 364, 455, 512,
 	} {
@@ -107,7 +105,7 @@ func (f *DelayFormat) Validate() error {
 		if f.Buckets[0] != 0 {
 			return fmt.Errorf("telemetry: the compact tag's first bucket begins at %v, expected 0", f.Buckets[0])
 		}
-		for c := 1; c < CompactBuckets; c++ {
+		for c := 1; c < compactBuckets; c++ {
 			if f.Buckets[c] <= f.Buckets[c-1] {
 				return fmt.Errorf("telemetry: the compact tag's bucket %d begins at %v, not after the one before it, %v", c, f.Buckets[c], f.Buckets[c-1])
 			}
@@ -138,7 +136,7 @@ func (f *DelayFormat) Quantise(delay units.Time) uint32 {
 		shift := bits.TrailingZeros64(uint64(f.Step / units.Nanosecond))
 		return clamp(int64((delay-f.Base)/units.Nanosecond)>>shift, l.value.most)
 	case buckets:
-		lo, hi := 0, CompactBuckets // the code is in [lo, hi)
+		lo, hi := 0, compactBuckets // the code is in [lo, hi)
 		for hi-lo > 1 {
 			if mid := (lo + hi) / 2; f.Buckets[mid] <= delay {
 				lo = mid
@@ -191,8 +189,8 @@ type DelayTag struct {
 	Locator uint16
 }
 
-// IsDelay reports whether the tag is about the delay of a hop, forward or reflected.
-func (t *DelayTag) IsDelay() bool { return t.Signal == SignalDelay || t.Signal == SignalReflected }
+// isDelay reports whether the tag is about the delay of a hop, forward or reflected.
+func (t *DelayTag) isDelay() bool { return t.Signal == SignalDelay || t.Signal == SignalReflected }
 
 // Put writes a tag, which begins with its EtherType, and returns its length. b must
 // have room for it. What the form has no bits for is dropped, a Code is limited to MaxCode.

@@ -54,7 +54,7 @@ func TestDelayTagBytes(t *testing.T) {
 }
 
 func TestSizesAreThoseThatTheModelsCharge(t *testing.T) {
-	if MaxDelayBytes != WideBytes || Wide.Bytes() != WideBytes || Compact.Bytes() != CompactBytes || Value.Bytes() != ValueBytes {
+	if MaxDelayBytes != WideBytes || Wide.Bytes() != WideBytes || Compact.Bytes() != compactBytes || Value.Bytes() != valueBytes {
 		t.Errorf("tags of %d, %d and %d bytes", Wide.Bytes(), Compact.Bytes(), Value.Bytes())
 	}
 }

@@ -86,12 +86,12 @@ var delayLayouts = [...]delayLayout{
 		forward: SignalDelay, reflected: SignalReflected, scale: linear,
 	},
 	Compact: {
-		name: "csig-compact", bytes: CompactBytes, etherType: EtherTypeCompact,
+		name: "csig-compact", bytes: compactBytes, etherType: EtherTypeCompact,
 		signal: field(13, 3), value: field(7, 5), locator: field(1, 6), frozen: field(0, 1),
 		forward: SignalDelay, reflected: SignalReflected, scale: buckets,
 	},
 	Value: {
-		name: "poseidon", bytes: ValueBytes, etherType: EtherTypeValue,
+		name: "poseidon", bytes: valueBytes, etherType: EtherTypeValue,
 		signal: field(15, 1), value: field(0, 15),
 		forward: 0, reflected: 1, scale: fixed, unit: ValueUnit,
 	},

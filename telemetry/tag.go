@@ -39,7 +39,7 @@ func (f *DelayFormat) Find(frame []byte) (t FrameTags, ok bool) {
 	for {
 		tag, is := f.Parse(frame[t.Offset+t.Bytes:])
 		switch {
-		case !is || !tag.IsDelay():
+		case !is || !tag.isDelay():
 			return t, t.HasForward || t.HasReflected
 		case tag.Reflected && !t.HasReflected:
 			t.Reflected, t.HasReflected = tag, true

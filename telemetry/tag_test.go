@@ -62,7 +62,7 @@ func TestFindRefuses(t *testing.T) {
 	} {
 		frame := plainFrame(0)[:12]
 		for _, tag := range c.tags {
-			var b [CompactBytes]byte
+			var b [compactBytes]byte
 			f.Put(b[:], tag)
 			frame = append(frame, b[:]...)
 		}

@@ -106,9 +106,6 @@ func (l LongTime) Picoseconds() float64 {
 	return math.Ldexp(float64(l.hi), 64) + float64(l.lo)
 }
 
-// Seconds returns l in seconds.
-func (l LongTime) Seconds() float64 { return l.Picoseconds() / float64(Second) }
-
 // String prints l as Time does, and in whole nanoseconds where Time can't.
 func (l LongTime) String() string {
 	if l == LongNever {

@@ -55,7 +55,7 @@ type flowSource interface {
 // flow returns a flow of the workload with what all of its flows share.
 func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Flow {
 	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation, Class: w.class(), Function: w.Function, Every: w.Every}
-	if size != Unlimited {
+	if size != unlimited {
 		f.Size = units.Bytes(size)
 	} else if w.Stop > 0 {
 		f.Stop = w.Stop
@@ -82,7 +82,7 @@ func checkSize(d *tree.Document, path string, size FlowSize) {
 	switch {
 	case size == 0 && !d.Given(path):
 		d.Fail(path, "it is missing: give the bytes of a flow, such as 1MB, or unlimited")
-	case size <= 0 && size != Unlimited:
+	case size <= 0 && size != unlimited:
 		d.Fail(path, "is %v: choose a size above 0, or unlimited", units.Bytes(size))
 	}
 }
@@ -161,7 +161,7 @@ func (p *Incast) checkRounds(d *tree.Document, path string, senders int) {
 	if most := max(maxListed/max(senders*max(p.Connections, 1), 1), 1); p.Rounds > most {
 		d.Fail(path+".rounds", "is %d: choose 1 to %d", p.Rounds, most)
 	}
-	if p.Rounds > 1 && p.Size == Unlimited {
+	if p.Rounds > 1 && p.Size == unlimited {
 		d.Fail(path+".rounds", "flows without end go on after their round: give them a size, or leave rounds out")
 	}
 	switch {
@@ -278,16 +278,16 @@ func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network,
 	}
 }
 
-// FlowSize is the number of bytes of a flow: Unlimited, or above 0.
+// FlowSize is the number of bytes of a flow: unlimited, or above 0.
 type FlowSize units.Bytes
 
-// Unlimited is the size of a flow without end.
-const Unlimited FlowSize = -1
+// unlimited is the size of a flow without end.
+const unlimited FlowSize = -1
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *FlowSize) UnmarshalText(b []byte) error {
 	if string(b) == "unlimited" {
-		*s = Unlimited
+		*s = unlimited
 		return nil
 	}
 	n, err := units.ParseBytes(string(b))
@@ -300,7 +300,7 @@ func (s *FlowSize) UnmarshalText(b []byte) error {
 
 // MarshalText implements encoding.TextMarshaler.
 func (s FlowSize) MarshalText() ([]byte, error) {
-	if s == Unlimited {
+	if s == unlimited {
 		return []byte("unlimited"), nil
 	}
 	return units.Bytes(s).MarshalText()

@@ -187,7 +187,7 @@ func (s *poissonSource) next() (Flow, bool) {
 	}
 	s.left--
 	at, src := a.at, s.hosts[a.host]
-	size := s.sizes.Quantile(a.draw.Float64())
+	size := s.sizes.quantile(a.draw.Float64())
 	if s.fanIn > 0 {
 		src = s.hosts[s.sender(a)]
 		dst := s.hosts[a.host]

@@ -136,7 +136,7 @@ func (p *RPC) plan(d *tree.Document, path string, w *Workload, net *network) pla
 			}
 		}
 		r.draw = func(draw *des.Stream, q *ask) {
-			q.size = [2]units.Bytes{request.Quantile(draw.Float64()), response.Quantile(draw.Float64())}
+			q.size = [2]units.Bytes{request.quantile(draw.Float64()), response.quantile(draw.Float64())}
 		}
 		return r
 	}}
@@ -170,7 +170,7 @@ func (p *Storage) plan(d *tree.Document, path string, w *Workload, net *network)
 		}
 		r.draw = func(draw *des.Stream, q *ask) {
 			q.second = draw.Float64() < p.Reads
-			q.size[0] = block.Quantile(draw.Float64())
+			q.size[0] = block.quantile(draw.Float64())
 		}
 		return r
 	}}

@@ -25,8 +25,8 @@ type point struct{ size, share float64 }
 // Distributions lists the built-in ones by name.
 func Distributions() []Distribution { return slices.Clone(distributions) }
 
-// LookupDistribution returns the built-in distribution of that name.
-func LookupDistribution(name string) (Distribution, error) {
+// lookupDistribution returns the built-in distribution of that name.
+func lookupDistribution(name string) (Distribution, error) {
 	for _, d := range distributions {
 		if d.Name == name {
 			return d, nil
@@ -43,10 +43,10 @@ func distributionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Quantile returns the size that a share u, in [0, 1), of the flows does not
+// quantile returns the size that a share u, in [0, 1), of the flows does not
 // reach: drawn with a uniform u, sizes have this distribution. It is at least one
 // byte.
-func (d Distribution) Quantile(u float64) units.Bytes {
+func (d Distribution) quantile(u float64) units.Bytes {
 	u *= d.whole
 	i, _ := slices.BinarySearchFunc(d.points, u, func(p point, u float64) int {
 		if p.share > u {
@@ -73,8 +73,8 @@ func (d Distribution) Mean() float64 {
 	return sum / d.whole
 }
 
-// Share returns the share of flows of at most size bytes.
-func (d Distribution) Share(size units.Bytes) float64 {
+// share returns the share of flows of at most size bytes.
+func (d Distribution) share(size units.Bytes) float64 {
 	s := float64(size)
 	for i, b := range d.points {
 		if s < b.size {
@@ -121,7 +121,7 @@ func (s *Sizes) UnmarshalText(b []byte) error {
 		}
 		return nil
 	}
-	_, err := LookupDistribution(text)
+	_, err := lookupDistribution(text)
 	*s = Sizes{Name: text}
 	return err
 }
@@ -149,7 +149,7 @@ func (s Sizes) distribution() Distribution {
 	if s.given != nil {
 		return *s.given
 	}
-	if d, err := LookupDistribution(s.Name); err == nil {
+	if d, err := lookupDistribution(s.Name); err == nil {
 		return d
 	}
 	name, _ := s.MarshalText() // of sizes it has no error

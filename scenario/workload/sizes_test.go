@@ -45,16 +45,16 @@ func TestDistributionFigures(t *testing.T) {
 		{"alistorage", 8000, 0.6921},
 	}
 	for _, c := range shares {
-		d, err := LookupDistribution(c.name)
+		d, err := lookupDistribution(c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Share(c.size); math.Abs(got-c.share) > 1e-9 {
+		if got := d.share(c.size); math.Abs(got-c.share) > 1e-9 {
 			t.Errorf("%s: %v of the flows have at most %v; want %v", c.name, got, c.size, c.share)
 		}
 	}
 	// 1.71 MB is the mean that papers quote for web search.
-	d, _ := LookupDistribution("websearch")
+	d, _ := lookupDistribution("websearch")
 	if got := d.Mean(); got != 1711222.5 {
 		t.Errorf("websearch has a mean of %v", got)
 	}
@@ -65,7 +65,7 @@ func TestQuantileInvertsShare(t *testing.T) {
 		t.Run(d.Name, rapid.MakeCheck(func(t *rapid.T) {
 			u := rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "u")
 			v := rapid.Float64Range(u, math.Nextafter(1, 0)).Draw(t, "v")
-			n, m := d.Quantile(u), d.Quantile(v)
+			n, m := d.quantile(u), d.quantile(v)
 			if n > m {
 				t.Fatalf("quantile %v is %v, quantile %v is %v", u, n, v, m)
 			}
@@ -73,7 +73,7 @@ func TestQuantileInvertsShare(t *testing.T) {
 				t.Fatalf("quantile %v is %v", u, n)
 			}
 			// A size is rounded to a byte, so u lies between its neighbours' shares.
-			if low, high := d.Share(n-1), d.Share(n+1); u < low-1e-12 || u > high+1e-12 {
+			if low, high := d.share(n-1), d.share(n+1); u < low-1e-12 || u > high+1e-12 {
 				t.Fatalf("quantile %v is %v, but from %v to %v of the flows are as small", u, n, low, high)
 			}
 		}))
@@ -86,7 +86,7 @@ func TestSampledMean(t *testing.T) {
 		stream := des.NewStream(1, "sizes/"+d.Name)
 		var sum, squares float64
 		for range n {
-			x := float64(d.Quantile(stream.Float64()))
+			x := float64(d.quantile(stream.Float64()))
 			sum += x
 			squares += x * x
 		}
@@ -104,8 +104,8 @@ func TestFixedSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.distribution()
-	if d.Mean() != 131072 || d.Quantile(0) != 131072 || d.Quantile(0.999) != 131072 {
-		t.Errorf("mean %v, quantiles %v, %v", d.Mean(), d.Quantile(0), d.Quantile(0.999))
+	if d.Mean() != 131072 || d.quantile(0) != 131072 || d.quantile(0.999) != 131072 {
+		t.Errorf("mean %v, quantiles %v, %v", d.Mean(), d.quantile(0), d.quantile(0.999))
 	}
 }
 
@@ -115,8 +115,8 @@ func TestSizeRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.distribution()
-	if d.Mean() != 20_000 || d.Quantile(0) != 8000 || d.Quantile(0.5) != 20_000 || d.largest() != 32_000 {
-		t.Errorf("mean %v, quantiles %v, %v, largest %v", d.Mean(), d.Quantile(0), d.Quantile(0.5), d.largest())
+	if d.Mean() != 20_000 || d.quantile(0) != 8000 || d.quantile(0.5) != 20_000 || d.largest() != 32_000 {
+		t.Errorf("mean %v, quantiles %v, %v, largest %v", d.Mean(), d.quantile(0), d.quantile(0.5), d.largest())
 	}
 	if text, err := s.MarshalText(); err != nil || string(text) != "8KB..32KB" {
 		t.Errorf("written as %s: %v", text, err)

@@ -98,7 +98,7 @@ func (n *Network) Divide(lanes int) error {
 	}
 	for i := range d.next {
 		d.next[i] = units.Never
-		d.order[AllNodes] = append(d.order[AllNodes], int32(i))
+		d.order[allNodes] = append(d.order[allNodes], int32(i))
 	}
 	if slices.ContainsFunc(n.kinds, func(k kind) bool { return k.watched != 0 }) {
 		d.watches = make([][]pauseWatch, len(n.switches))
@@ -277,7 +277,7 @@ func (d *Division) Begin(until units.Time) bool {
 	}
 	d.from, d.parity = d.parity, d.parity^1
 	d.done[0], d.done[1] = max(d.done[0], end), max(d.done[1], end)
-	d.open(AllNodes, start, end, wakes)
+	d.open(allNodes, start, end, wakes)
 	return true
 }
 
@@ -292,7 +292,7 @@ func (d *Division) open(turn Turn, start, end, wakes units.Time) {
 	for i := range d.n.lanes {
 		x := &d.n.lanes[i]
 		x.start, x.end = start, end
-		if turn == AllNodes {
+		if turn == allNodes {
 			x.least = noneDue
 		} else {
 			x.least[turn.side()] = units.Never

@@ -105,7 +105,7 @@ func TestSidesTakeTurns(t *testing.T) {
 		for d.Begin(units.Second) {
 			longest = max(longest, d.end-d.start)
 			for _, v := range d.order[d.Turn()] {
-				if d.Turn() != AllNodes && int(d.side[v]) != d.Turn().side() {
+				if d.Turn() != allNodes && int(d.side[v]) != d.Turn().side() {
 					t.Fatalf("%s: node %d runs in turn %d", name, v, d.Turn())
 				}
 			}

@@ -16,8 +16,8 @@ type Headroom struct {
 	Needed units.Bytes // as rate and length of the link ask for
 }
 
-// Short reports whether packets may be lost for want of headroom.
-func (h *Headroom) Short() bool { return h.Set < h.Needed }
+// short reports whether packets may be lost for want of headroom.
+func (h *Headroom) short() bool { return h.Set < h.Needed }
 
 // HeadroomsOf returns, of each lossless priority of a switch, the headroom that lacks most.
 func (n *Network) HeadroomsOf(name string) (worst [MaxPriorities]Headroom, err error) {
@@ -63,7 +63,7 @@ func ShortHeadrooms(topo *Topology, cfg Config) ([]Headroom, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i := slices.IndexFunc(worst[:], func(h Headroom) bool { return h.Short() }); i >= 0 {
+		if i := slices.IndexFunc(worst[:], func(h Headroom) bool { return h.short() }); i >= 0 {
 			all = append(all, worst[i])
 		}
 	}

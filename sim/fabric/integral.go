@@ -17,8 +17,8 @@ func (a Integral) Sub(b Integral) Integral {
 	return Integral{hi, lo}
 }
 
-// Add returns the sum of two.
-func (a Integral) Add(b Integral) Integral {
+// add returns the sum of two.
+func (a Integral) add(b Integral) Integral {
 	lo, carry := bits.Add64(a.lo, b.lo, 0)
 	hi, _ := bits.Add64(a.hi, b.hi, carry)
 	return Integral{hi, lo}

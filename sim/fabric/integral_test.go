@@ -48,7 +48,7 @@ func TestIntegral(t *testing.T) {
 				if d := new(big.Int).Sub(want, lastWant); part.big().Cmp(d) != 0 || less(part, Integral{}) || d.Sign() > 0 && !less(Integral{}, part) {
 					t.Fatalf("a part is %v, expected %v", part.big(), d)
 				}
-				sum, last = sum.Add(part), a
+				sum, last = sum.add(part), a
 				lastWant.Set(want)
 			}
 		}

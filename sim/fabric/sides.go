@@ -13,7 +13,7 @@ type Turn uint8
 
 // Turns.
 const (
-	AllNodes Turn = iota
+	allNodes Turn = iota
 	firstSide
 	secondSide
 
@@ -52,7 +52,7 @@ func (d *Division) Longest() units.Time {
 	return min(d.window, d.span)
 }
 
-// Turns is the number of kinds of windows, numbered from AllNodes on.
+// Turns is the number of kinds of windows, numbered from allNodes on.
 func (d *Division) Turns() Turn {
 	if d.side != nil {
 		return turns

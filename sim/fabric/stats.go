@@ -42,7 +42,7 @@ func (p Port) MaxQueueOf(priority int) units.Bytes { return units.Bytes(p.queue(
 func (p Port) QueueIntegral() Integral {
 	var sum Integral
 	for i := range p.n.cfg.Priorities {
-		sum = sum.Add(p.QueueIntegralOf(i))
+		sum = sum.add(p.QueueIntegralOf(i))
 	}
 	return sum
 }
@@ -180,12 +180,12 @@ func (n *Network) Buffer(name string) (BufferStats, error) {
 		for prio := range n.prios {
 			if n.kinds[n.ports[at].kind].lossless&(1<<prio) == 0 {
 				q := &n.queues[at*n.prios+prio]
-				b.UsedIntegral = b.UsedIntegral.Add(q.held.integral(n.eng.Now(), uint64(uint32(q.bytes))))
+				b.UsedIntegral = b.UsedIntegral.add(q.held.integral(n.eng.Now(), uint64(uint32(q.bytes))))
 				rest -= int64(q.bytes)
 			}
 		}
 	}
-	b.UsedIntegral = b.UsedIntegral.Add(s.lossless.integral(n.eng.Now(), uint64(rest)))
+	b.UsedIntegral = b.UsedIntegral.add(s.lossless.integral(n.eng.Now(), uint64(rest)))
 	return b, nil
 }
 

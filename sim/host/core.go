@@ -12,9 +12,9 @@ type FieldError = field.Error
 // Config is a host's core and the thread on it. The zero Config is a thread that has
 // a core to itself and takes no time for anything.
 type Config struct {
-	// Load is the share of the core's time that other work takes, at most MaxLoad.
+	// Load is the share of the core's time that other work takes, at most 0.95.
 	Load float64 `yaml:"load" range:"[0,0.95]" as:"a share"`
-	// Burst is the mean length of a piece of that work, at least LeastBurst if there
+	// Burst is the mean length of a piece of that work, at least 100 ns if there
 	// is any.
 	Burst units.Time `yaml:"burst"`
 	// Wakeup is from the interrupt that a sleeping thread waits for to its being
@@ -25,11 +25,8 @@ type Config struct {
 	Post units.Time `yaml:"post" range:"[0,1ms]"`
 }
 
-// Limits of a Config. A spell of other work lasts 1/(1-load) pieces on average.
-const (
-	MaxLoad    = 0.95
-	LeastBurst = 100 * units.Nanosecond
-)
+// leastBurst limits the pieces of other work; a spell of it lasts 1/(1-load) of them on average.
+const leastBurst = 100 * units.Nanosecond
 
 var settings = field.Of[Config]("host")
 
@@ -38,8 +35,8 @@ func (c *Config) Validate() error {
 	if err := settings.Check(c); err != nil {
 		return err
 	}
-	if c.Load > 0 && (c.Burst < LeastBurst || c.Burst > units.Second) {
-		return field.Bad("host", "burst", c.Burst, "choose %v to 1s", LeastBurst)
+	if c.Load > 0 && (c.Burst < leastBurst || c.Burst > units.Second) {
+		return field.Bad("host", "burst", c.Burst, "choose %v to 1s", leastBurst)
 	}
 	return nil
 }

@@ -7,8 +7,6 @@ type Decl interface {
 	Node
 	// DeclName is the declared name.
 	DeclName() string
-	// Annots are the declaration's annotations.
-	Annots() Annotations
 }
 
 // DeclBase is embedded in every declaration.
@@ -20,9 +18,6 @@ type DeclBase struct {
 
 // DeclName is the declared name.
 func (d *DeclBase) DeclName() string { return d.Name }
-
-// Annots are the declaration's annotations.
-func (d *DeclBase) Annots() Annotations { return d.Annotations }
 
 // LocalName is the name that the control plane uses for this declaration
 // within its enclosing instance: @name's text, otherwise the declared name.

@@ -79,7 +79,7 @@ type Sel uint8
 
 // What .name may be.
 const (
-	SelNone      Sel = iota
+	_            Sel = iota
 	SelField         // field of struct, header, union: Index is the field's
 	SelNext          // hs.next
 	SelLast          // hs.last

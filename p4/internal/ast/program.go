@@ -33,12 +33,12 @@ type Warning struct {
 // String gives file:line:column: warning: message.
 func (w Warning) String() string { return fmt.Sprintf("%s: warning: %s", w.Pos, w.Msg) }
 
-// InstanceKind is the kind of an Instance's type.
-type InstanceKind uint8
+// instanceKind is the kind of an Instance's type.
+type instanceKind uint8
 
 // Kinds of Instance.
 const (
-	InstPackage InstanceKind = iota
+	InstPackage instanceKind = iota
 	InstParser
 	InstControl
 	InstExtern
@@ -46,7 +46,7 @@ const (
 
 // Instance is an object that exists once while the program runs.
 type Instance struct {
-	Kind InstanceKind
+	Kind instanceKind
 	// Name is the local name: @name's text, the declared name, or the type's
 	// name for one without a name (C.apply(), an argument of the package).
 	Name string
@@ -96,15 +96,15 @@ const (
 	HeaderValue                    // Elems, Valid
 	InstanceValue                  // Instance
 	MatchValue                     // Member of match_kind
-	SetValue                       // Elems, see SetKind
+	SetValue                       // Elems, see setKind
 )
 
-// SetKind is the meaning of a SetValue's Elems.
-type SetKind uint8
+// setKind is the meaning of a SetValue's Elems.
+type setKind uint8
 
 // Kinds of sets that constants (list<tuple<...>> arguments) can hold.
 const (
-	SetAll   SetKind = iota // no Elems
+	_        setKind = iota // all values: no Elems
 	SetMask                 // value, mask
 	SetRange                // low, high
 )
@@ -120,5 +120,5 @@ type Value struct {
 	Elems    []*Value
 	Valid    bool
 	Instance *Instance
-	Set      SetKind
+	Set      setKind
 }

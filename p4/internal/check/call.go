@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
@@ -174,6 +175,9 @@ func (c *checker) externCall(e *ast.Call) {
 	if fd.Extern != nil && fd.Extern.Name == "packet_in" {
 		c.packetIn(e)
 	}
+	if fd.Extern != nil && fd.Extern.Name == "packet_out" && len(e.Bound) > 0 {
+		c.emitted(e.Bound[0])
+	}
 	if e.Kind == ast.CallExternFunc && fd.Name == "static_assert" && len(e.Bound) > 0 && e.Bound[0].Expr != nil {
 		c.staticAssert(e)
 	}
@@ -191,15 +195,49 @@ func (c *checker) packetIn(e *ast.Call) {
 		}
 	case e.Func.Name == "extract" && len(e.Bound) > 0 && e.Bound[0].Expr != nil:
 		x := e.Bound[0]
-		if _, ok := types.Underlying(x.Type).(*types.Stack); ok {
-			c.errorf(x.Expr.Pos(), "extract takes one header, not a stack: write .next")
-		}
+		c.extracted(x)
 		if n := varbits(x.Type); len(e.Bound) == 1 && n > 0 {
 			c.errorf(x.Expr.Pos(), "extract of %s, whose length varies: give the number of its varbit's bits", x.Type)
 		} else if len(e.Bound) == 2 && n != 1 && !hasVar(x.Type) {
 			c.errorf(x.Expr.Pos(), "extract of %s with a length: it has %d varbits, not one", x.Type, n)
 		}
 	}
+}
+
+// extracted refuses what is no header (13.8.1).
+func (c *checker) extracted(x *ast.BoundArg) {
+	switch t := types.Underlying(x.Type).(type) {
+	case *types.Stack:
+		c.errorf(x.Expr.Pos(), "extract takes one header, not a stack: write .next")
+	case *types.Struct:
+		if t.Kind != types.Header {
+			c.errorf(x.Expr.Pos(), "extract takes a header, not a %s", x.Type)
+		}
+	default:
+		if x.Type != types.Invalid && x.Type != types.DontCare && !hasVar(x.Type) {
+			c.errorf(x.Expr.Pos(), "extract takes a header, not a %s", x.Type)
+		}
+	}
+}
+
+// emitted refuses what has no headers alone (16.1).
+func (c *checker) emitted(x *ast.BoundArg) {
+	if x.Expr == nil || x.Type == types.Invalid || hasVar(x.Type) || emittable(x.Type) {
+		return
+	}
+	c.errorf(x.Expr.Pos(), "emit of %s: what is emitted is a header, a stack or a union, or a struct or a list of such alone", x.Type)
+}
+
+func emittable(t types.Type) bool {
+	switch t := types.Underlying(t).(type) {
+	case *types.Stack:
+		return true
+	case *types.Struct:
+		return t.Kind != types.PlainStruct || !slices.ContainsFunc(t.Fields, func(f types.Field) bool { return !emittable(f.Type) })
+	case *types.Tuple:
+		return !slices.ContainsFunc(t.Elems, func(e types.Type) bool { return !emittable(e) })
+	}
+	return false
 }
 
 // knownArgs demands that what externs take without a direction is known.

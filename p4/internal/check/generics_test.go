@@ -96,7 +96,6 @@ func TestRulesOfStates(t *testing.T) {
 		{"13.11: a value set is no value", p("value_set<bit<8>>(1) v;", "state start { s.f = v; transition accept; }"), "set<bit<8>>"},
 		{"13.7: verify outside of parsers", inApply("verify(s.q, error.NoMatch);"), "verify has a meaning in a parser only"},
 		{"13.7: verify of no error", p("", "state start { verify(s.q, s.f); transition accept; }"), "is of type bit<8>, not error"},
-		{"13.8: extract of a number", p("", "state start { b.extract(s.f); transition accept; }"), ""},
 		{"13.8: extract of a stack", p("", "state start { b.extract(s.hs); transition accept; }"), "extract takes one header, not a stack: write .next"},
 		{"13.8: advance by a wider number", p("", "state start { b.advance(64w8); transition accept; }"), "is of type bit<64>, not bit<32>"},
 		{"13.8.3: lookahead without its type", p("", "state start { b.lookahead(); transition accept; }"), "the type argument T of lookahead cannot be inferred: write lookahead<...>(...)"},

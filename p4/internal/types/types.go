@@ -150,31 +150,29 @@ type Param struct {
 	HasDefault bool
 }
 
-// CallableKind tells Callable types apart.
-type CallableKind uint8
+// callableKind tells Callable types apart.
+type callableKind uint8
 
 // Kinds of Callable.
 const (
-	Function CallableKind = iota
+	Function callableKind = iota
 	Action
 	Parser
 	Control
 	Package
 	Method
-	Constructor
-	TableApply // the apply of a table
-	Table      // a table itself
+	Table
 )
 
-func (k CallableKind) String() string {
-	return [...]string{"function", "action", "parser", "control", "package", "method", "constructor", "table apply", "table"}[k]
+func (k callableKind) String() string {
+	return [...]string{"function", "action", "parser", "control", "package", "method", "table"}[k]
 }
 
 // Callable is the type of functions, actions, methods, parsers, controls,
 // packages and tables. For Parser and Control the parameters are those of
 // apply; for Package those of the constructor.
 type Callable struct {
-	Kind     CallableKind
+	Kind     callableKind
 	Name     string
 	TypeArgs []Type
 	Params   []Param
