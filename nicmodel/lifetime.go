@@ -196,7 +196,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		cfg.ReadPackets = ReadPackets(units.Bytes(q.mtu))
 	}
 	if q.cfg.Type == ib.RC {
-		n.chip.Config.Transport.SetSend(&cfg)
+		n.chip.Config.Transport.SetSend(&cfg, num>>qpGenerationBits)
 	}
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
