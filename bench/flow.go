@@ -58,7 +58,10 @@ func (f *flow) arrived() nicmodel.Delivered {
 
 // events counts a flow's retransmitted packets, timeouts, those among them of adaptive
 // retransmission, and congestion notification packets.
-type events struct{ retrans, timeouts, adaptive, cnps uint64 }
+type events struct {
+	retrans, timeouts, adaptive, cnps uint64
+	restarts                          nicmodel.Restarts // of staged NICs, without the receivers' part
+}
 
 func (f *flow) events() events {
 	if f.light != nil {
@@ -73,6 +76,8 @@ func (e *events) addSince(now, before events) {
 	e.timeouts += now.timeouts - before.timeouts
 	e.adaptive += now.adaptive - before.adaptive
 	e.cnps += now.cnps - before.cnps
+	e.restarts.Used += now.restarts.Used - before.restarts.Used
+	e.restarts.Trans += now.restarts.Trans - before.restarts.Trans
 }
 
 // resent is what a transport has sent again, and why.
@@ -88,7 +93,7 @@ func (f *flow) ofPoster() events {
 	c := f.poster.nic.Counters(f.qp.Num())
 	_, cnps := f.poster.nic.Notifications(f.qp.Num())
 	e := resent(&c)
-	e.cnps = cnps
+	e.cnps, e.restarts = cnps, f.poster.nic.Restarts(f.qp.Num())
 	return e
 }
 

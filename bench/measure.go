@@ -610,6 +610,7 @@ func (m *measurement) flows(l *label, span units.Time) results.Flows {
 	}
 	e := &l.events
 	f.Retransmissions, f.Timeouts, f.AdpRetrans, f.CNPs = e.retrans, e.timeouts, e.adaptive, e.cnps
+	f.SlowRestarts, f.SlowRestartTrans = e.restarts.Used, e.restarts.Trans
 	return f
 }
 

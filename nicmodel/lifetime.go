@@ -153,7 +153,7 @@ func (n *NIC) reset(q *qp) {
 	n.transport.countRequests(n.chip.Now(), q, int(int32(q.reaped-q.handed)))
 	n.elements.forget(n.chip.Now(), q)
 	q.timerAt = units.Never
-	q.notifications = notifications{}
+	q.notifications, q.restarts = notifications{}, Restarts{}
 }
 
 // Reset takes a queue pair back to RESET, with all that it had to do.

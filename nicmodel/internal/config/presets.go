@@ -80,6 +80,11 @@ func adpRetrans(low, n int) AdpRetrans {
 	return AdpRetrans{Enabled: true, TimeBase: 4 * units.Microsecond, TimeoutInitLowBound: low, TimeoutInitRangeSize: n}
 }
 
+// lossy is what ConnectX-5 and later have for networks that lose packets.
+func lossy(low, n int) Transport {
+	return Transport{AdpRetrans: adpRetrans(low, n), SlowRestart: true}
+}
+
 // presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
 // product's. Everything else is base's.
@@ -141,7 +146,7 @@ var presets = map[string]func() Config{
 		c.PipelineLatency = mlx5Depth
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
-		c.Transport.AdpRetrans = adpRetrans(9, 1)
+		c.Transport = lossy(9, 1)
 		return c
 	},
 	"cx6": cx6,
@@ -160,7 +165,7 @@ var presets = map[string]func() Config{
 		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		c.SendTime.Tick = clockQueueTick
-		c.Transport.AdpRetrans = adpRetrans(10, 1)
+		c.Transport = lossy(10, 1)
 		return c
 	},
 	"cx7": func() Config {
@@ -171,7 +176,7 @@ var presets = map[string]func() Config{
 		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
-		c.Transport.AdpRetrans = adpRetrans(10, 1)
+		c.Transport = lossy(10, 1)
 		c.SendTime.Tick = c.Limiter.Tick // waits for a time by itself; how exactly is an estimate
 		return c
 	},
@@ -190,7 +195,7 @@ func cx6() Config {
 	c.TxBuffer = 24 * kilobytePacket
 	c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 	c.Limiter = packetPacing(200 * units.Gbps)
-	c.Transport.AdpRetrans = adpRetrans(11, 4)
+	c.Transport = lossy(11, 4)
 	return c
 }
 

@@ -27,6 +27,9 @@ type Transport struct {
 	RTOLow units.Time `yaml:"rto_low" range:"[1us,10s]" zero:"none"`
 	// AdpRetrans begins with shorter timeouts than the connection's `timeout`.
 	AdpRetrans AdpRetrans `yaml:"adp_retrans"`
+	// SlowRestart lowers a connection's rate after a loss, and has receivers notify of gaps: the register's
+	// roce_slow_restart_en. Only engine nic-default knows it.
+	SlowRestart bool `yaml:"slow_restart"`
 }
 
 // usualReorder is twice what a path of 200 Gbps and 80 us holds in packets of 1 KiB:
