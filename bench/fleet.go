@@ -27,10 +27,9 @@ type lightFlow struct {
 	ref   reduced.Ref
 
 	// Once the flow has ended, the NIC has no state of it.
-	ended                     bool
-	delivered                 nicmodel.Delivered
-	retransmissions, timeouts uint64
-	cnps                      uint64
+	ended     bool
+	delivered nicmodel.Delivered
+	events    events
 }
 
 func (s *simulation) addFleet() error {
@@ -141,8 +140,8 @@ func (x *fleet) ended(d *reduced.Done) {
 	f := x.flows[d.ID]
 	l := f.light
 	l.ended, l.delivered = true, d.Delivered
-	l.retransmissions, l.timeouts = d.Counters.RetransmittedPackets, d.Counters.LocalAckTimeoutErr
-	l.cnps = d.CNPs
+	l.events = resent(d.Counters)
+	l.events.cnps = d.CNPs
 	x.placed += d.Delivered.Payload
 	x.flows[d.ID] = nil
 	x.free = append(x.free, l.slot)
@@ -173,18 +172,15 @@ func (l *lightFlow) arrived() nicmodel.Delivered {
 	return l.fleet.Delivered(l.ref)
 }
 
-func (l *lightFlow) notifications() uint64 {
-	if !l.ended {
-		return l.fleet.Notifications(l.ref)
+// counted are the flow's events.
+func (l *lightFlow) counted() events {
+	if l.ended {
+		return l.events
 	}
-	return l.cnps
-}
-
-func (l *lightFlow) resent() (retransmissions, timeouts uint64) {
-	if !l.ended {
-		if c := l.fleet.Counters(l.ref); c != nil {
-			return c.RetransmittedPackets, c.LocalAckTimeoutErr
-		}
+	var e events
+	if c := l.fleet.Counters(l.ref); c != nil {
+		e = resent(c)
 	}
-	return l.retransmissions, l.timeouts
+	e.cnps = l.fleet.Notifications(l.ref)
+	return e
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -55,18 +56,33 @@ func (f *flow) arrived() nicmodel.Delivered {
 	return f.sink.Delivered(f.sinkQPN)
 }
 
-// events counts a flow's retransmitted packets, timeouts and congestion notification
-// packets.
-type events struct{ retrans, timeouts, cnps uint64 }
+// events counts a flow's retransmitted packets, timeouts, those among them of adaptive
+// retransmission, and congestion notification packets.
+type events struct {
+	retrans, timeouts, adaptive, cnps uint64
+	restarts                          nicmodel.Restarts // of staged NICs, without the receivers' part
+}
 
 func (f *flow) events() events {
-	var e events
 	if f.light != nil {
-		e.retrans, e.timeouts = f.light.resent()
-		e.cnps = f.light.notifications()
-		return e
+		return f.light.counted()
 	}
 	return f.ofPoster()
+}
+
+// addSince adds what was counted since before.
+func (e *events) addSince(now, before events) {
+	e.retrans += now.retrans - before.retrans
+	e.timeouts += now.timeouts - before.timeouts
+	e.adaptive += now.adaptive - before.adaptive
+	e.cnps += now.cnps - before.cnps
+	e.restarts.Used += now.restarts.Used - before.restarts.Used
+	e.restarts.Trans += now.restarts.Trans - before.restarts.Trans
+}
+
+// resent is what a transport has sent again, and why.
+func resent(c *rc.Counters) events {
+	return events{retrans: c.RetransmittedPackets, timeouts: c.LocalAckTimeoutErr + c.RoceAdpRetrans, adaptive: c.RoceAdpRetrans}
 }
 
 // ofPoster are the events at the end that posts; the other one requests nothing.
@@ -76,7 +92,9 @@ func (f *flow) ofPoster() events {
 	}
 	c := f.poster.nic.Counters(f.qp.Num())
 	_, cnps := f.poster.nic.Notifications(f.qp.Num())
-	return events{c.RetransmittedPackets, c.LocalAckTimeoutErr, cnps}
+	e := resent(&c)
+	e.cnps, e.restarts = cnps, f.poster.nic.Restarts(f.qp.Num())
+	return e
 }
 
 // flowHash is the entropy of the path of a flow's data.

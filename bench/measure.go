@@ -72,9 +72,7 @@ type label struct {
 	finished uint64
 	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
 	shares   []float64          // payload of each endless flow, from the warm-up on
-	retrans  uint64
-	cnps     uint64
-	timeouts uint64
+	events   events
 	stepped  nicmodel.Delivered // since the last sample
 	running  int
 	active   activity
@@ -354,9 +352,7 @@ func (m *measurement) settle(f *flow) {
 		l.running--
 		if m.warm {
 			add(&l.gone, since)
-			l.retrans += f.tally.retrans - f.before.retrans
-			l.cnps += f.tally.cnps - f.before.cnps
-			l.timeouts += f.tally.timeouts - f.before.timeouts
+			l.events.addSince(f.tally.events, f.before)
 		}
 		if f.Size == 0 && m.warm && f.kept.shares() {
 			l.shares = append(l.shares, float64(since.Payload))
@@ -612,7 +608,9 @@ func (m *measurement) flows(l *label, span units.Time) results.Flows {
 		}
 		from = slowdownBins[i]
 	}
-	f.Retransmissions, f.Timeouts, f.CNPs = l.retrans, l.timeouts, l.cnps
+	e := &l.events
+	f.Retransmissions, f.Timeouts, f.AdpRetrans, f.CNPs = e.retrans, e.timeouts, e.adaptive, e.cnps
+	f.SlowRestarts, f.SlowRestartTrans = e.restarts.Used, e.restarts.Trans
 	return f
 }
 

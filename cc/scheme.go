@@ -31,6 +31,10 @@ type Scheme struct {
 	// CNP asks that a receiver answers marked packets with congestion
 	// notification packets (IBA annex A17), for Engine.OnCNP. It implies ECN.
 	CNP bool
+	// SlowRestart says that losses slow the engine down as well, where the NIC has slow restart: engines of
+	// the scheme implement Restarted, and receivers answer gaps with notifications. So it runs where no
+	// switch marks.
+	SlowRestart bool
 	// Classes is the number of the fabric's priorities that the engine's packets use, by
 	// Control.Class and Grant.Class from 1 up, 0 if the flow's own alone.
 	Classes int

@@ -153,7 +153,7 @@ func (n *NIC) reset(q *qp) {
 	n.transport.countRequests(n.chip.Now(), q, int(int32(q.reaped-q.handed)))
 	n.elements.forget(n.chip.Now(), q)
 	q.timerAt = units.Never
-	q.notifications = notifications{}
+	q.notifications, q.restarts = notifications{}, Restarts{}
 }
 
 // Reset takes a queue pair back to RESET, with all that it had to do.
@@ -196,7 +196,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		cfg.ReadPackets = ReadPackets(units.Bytes(q.mtu))
 	}
 	if q.cfg.Type == ib.RC {
-		n.chip.Config.Transport.SetSend(&cfg)
+		n.chip.Config.Transport.SetSend(&cfg, num>>qpGenerationBits)
 	}
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err

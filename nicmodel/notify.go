@@ -11,10 +11,10 @@ import (
 // notify is DCQCN's notification point (SIGCOMM 2015, section 3.1). It answers a
 // request's packet with a congestion mark by a CNP, unless the queue pair has sent one
 // less than Congestion.CNPInterval ago, or there is no room for it before the wire: then the next mark is answered. It does not answer the data of READs: the
-// engine that steers them is at this end (see pull).
-func (t *transport) notify(now units.Time, q *qp) {
+// engine that steers them is at this end (see pull). It reports whether it has sent one.
+func (t *transport) notify(now units.Time, q *qp) bool {
 	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter || !t.mac.takesNotification(q) {
-		return
+		return false
 	}
 	q.cnpAfter = now + q.cong.CNPInterval
 	q.cnpsSent++
@@ -26,6 +26,7 @@ func (t *transport) notify(now units.Time, q *qp) {
 	// It leaves as acknowledgements do.
 	f.Ready = now + t.Config.PipelineLatency
 	t.mac.lineUpControl(now, h, f)
+	return true
 }
 
 // cnpArrived takes a CNP at the reaction point.

@@ -66,6 +66,7 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 	}
 	switch {
 	case s.Engine() == nil:
+	case why != rc.RewindNotReady && o.restart(now, q, s):
 	case why == rc.RewindTimeout:
 		o.steer(q, s, s.Engine().OnTimeout(now))
 	case why == rc.RewindSequence, why == rc.RewindImplied:

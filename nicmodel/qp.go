@@ -49,6 +49,9 @@ type Congestion struct {
 	// CNPInterval is the least time between two congestion notification packets
 	// with which this queue pair, as a responder, answers marked ones; 0 sends none.
 	CNPInterval units.Time
+	// LossCNPs has this queue pair, as a responder, answer gaps so as well, where the NIC has slow restart. It needs
+	// CNPInterval.
+	LossCNPs bool
 	// AckPriority is the priority of acknowledgements that this queue pair
 	// sends as a responder.
 	AckPriority uint8
@@ -117,6 +120,7 @@ type qp struct {
 	echo            frames.Echo
 	echoPacket      fabric.Handle // holds the newest packet's per-hop records
 	notifications
+	restarts Restarts
 
 	// The receiver's and the transport's.
 	recv      *SRQ

@@ -147,6 +147,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	answer := q.report.read(t.Lane, h, f)
 	notify := !answer && marked(f)
 	kept := !answer && q.noteEcho(t.Chip, h, f)
+	gap := t.notifiesOf(q, &eff)
 	t.carryOut(now, q, &eff, from)
 	if !answer && q.recv.queue.Len() < had {
 		t.tookReceive(now, q)
@@ -155,8 +156,11 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	if !kept {
 		t.Release(h)
 	}
-	if notify {
+	switch {
+	case notify:
 		t.notify(now, q)
+	case gap && t.notify(now, q):
+		q.restarts.CNPs++
 	}
 }
 

@@ -171,7 +171,7 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		d.Fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
 	}
 	own := sys.Fabric.class(sys.NIC.Priority)
-	if (sys.Scheme.ECN || sys.Scheme.CNP) && own.ECN.Kmax == 0 {
+	if (sys.Scheme.ECN || sys.Scheme.CNP && !sys.Scheme.SlowRestart) && own.ECN.Kmax == 0 {
 		d.Fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
 	}
 	if sys.Scheme.EIN && own.EIN.Gradient == 0 {

@@ -149,6 +149,8 @@ type Repairs struct {
 	Retransmitted  uint64 // packets that were sent again
 	SequenceErrors uint64 // NAKs and responses that reported lost packets (packet_seq_err, implied_nak_seq_err)
 	Timeouts       uint64 // expiries of the acknowledgement timer (local_ack_timeout_err)
+	AdpRetrans     uint64 // those of adaptive retransmission, where its timer is shorter (roce_adp_retrans)
+	AdpRetransTO   uint64 // requests that ended with one of these (roce_adp_retrans_to)
 	RNRNAKs        uint64 // answers that no receive was ready (rnr_nak_retry_err)
 }
 

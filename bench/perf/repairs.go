@@ -79,6 +79,7 @@ func (e *end) repairs() (r repaired) {
 		}
 		r.has = [...]bool{true, true, true, true}
 		c := counting.Repairs()
+		c.Timeouts += c.AdpRetrans
 		r.add(&repaired{c, r.has})
 	}
 	return r
@@ -101,7 +102,7 @@ func counts(qp verbs.QP) verbs.RepairsQP {
 // kernelCounters are the names in hw_counters, of mlx5 and others, and of rxe.
 var kernelCounters = [repairKinds][]string{
 	1: {"packet_seq_err", "implied_nak_seq_err", "rcvd_seq_err"},
-	2: {"local_ack_timeout_err"},
+	2: {"local_ack_timeout_err", "roce_adp_retrans"},
 	3: {"rnr_nak_retry_err", "rcvd_rnr_err"},
 }
 

@@ -127,7 +127,11 @@ type Flows struct {
 
 	Retransmissions uint64 `json:"retransmissions"` // packets sent again
 	Timeouts        uint64 `json:"timeouts"`
-	CNPs            uint64 `json:"cnps"` // congestion notification packets received
+	AdpRetrans      uint64 `json:"roce_adp_retrans,omitempty"` // of the timeouts, those of adaptive retransmission
+	CNPs            uint64 `json:"cnps"`                       // congestion notification packets received
+	// Losses for which slow restart was used, and rates that it lowered.
+	SlowRestarts     uint64 `json:"roce_slow_restart,omitempty"`
+	SlowRestartTrans uint64 `json:"roce_slow_restart_trans,omitempty"`
 }
 
 // NewFlows returns a Flows whose measured values are all Unmeasured.

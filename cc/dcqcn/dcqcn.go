@@ -48,6 +48,9 @@ type params struct {
 	byteCounter               units.Bytes // 0: none
 	cutInterval               units.Time  // 0: none
 	keepTarget, marks         bool
+	timeKeeps, bytesClamp     bool    // with keepTarget: rises by the timer do not end that, rises by bytes do
+	depth                     float64 // the share of alpha that a cut takes off the rate
+	least                     float64 // the share of the rate that a cut leaves
 	recovery                  int
 	additive, hyper           float64 // bits per second
 	minRate, maxRate          float64 // bits per second
@@ -86,10 +89,15 @@ func (p *params) raised(alpha float64) float64 { return min(float64((1-p.g)*alph
 
 // cut lowers the rate, and begins the stages of increase again.
 func (p *params) cut(s *state, now units.Time) {
-	if !p.keepTarget || s.timed > 0 {
+	if !p.keepTarget || s.timed > 0 && !p.timeKeeps || s.counted > 0 && p.bytesClamp {
 		s.target = s.rate
 	}
-	s.rate = max(float64(s.rate*(1-s.alpha/2)), p.minRate)
+	s.rate = max(float64(s.rate*(1-float64(s.alpha*p.depth))), float64(s.rate*p.least), p.minRate)
+	p.begin(s, now)
+}
+
+// begin starts the stages of increase.
+func (p *params) begin(s *state, now units.Time) {
 	s.increaseAt = now + p.increaseTimer
 	s.bytes, s.timed, s.counted = 0, 0, 0
 }
@@ -102,8 +110,13 @@ func (p *params) note(s *state, now units.Time) {
 		s.mustRise = true
 		return
 	}
-	s.notified = true
 	s.target = s.rate
+	p.startTimers(s, now)
+}
+
+// startTimers begins the spans of cuts and of alpha.
+func (p *params) startTimers(s *state, now units.Time) {
+	s.notified = true
 	s.alphaAt, s.cutAt, s.increaseAt = now+p.alphaTimer, now+p.cutInterval, units.Never
 }
 
@@ -243,7 +256,7 @@ func start(c Config, env cc.Env) engine {
 			g: c.G, alphaTimer: c.AlphaTimer, increaseTimer: c.IncreaseTimer, byteCounter: c.ByteCounter,
 			recovery: c.FastRecovery, additive: float64(c.AdditiveIncrease), hyper: float64(c.HyperIncrease),
 			minRate: float64(c.MinRate), maxRate: line,
-			cutInterval: c.CutInterval, keepTarget: c.KeepTarget, marks: c.Marks,
+			cutInterval: c.CutInterval, keepTarget: c.KeepTarget, marks: c.Marks, depth: 0.5,
 		},
 		// Section 3.1: a flow starts at the line rate. Alpha is 1, so that the first
 		// notification halves it.

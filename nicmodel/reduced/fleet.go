@@ -295,11 +295,11 @@ func (f *Fleet) depth(flow *Flow) int {
 	return depth
 }
 
-// transports makes a flow's two ends.
-func (f *Fleet) transports(depth int, recv *rc.RecvQueue) (tx, rx *rc.QP, err error) {
+// transports makes the two ends of the flow of that number.
+func (f *Fleet) transports(number uint32, depth int, recv *rc.RecvQueue) (tx, rx *rc.QP, err error) {
 	ends := [...]rc.Config{{MTU: f.cfg.MTU, SendDepth: depth}, {MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite, Recv: recv}}
 	send := rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}
-	f.cfg.Transport.SetSend(&send)
+	f.cfg.Transport.SetSend(&send, number)
 	for i := range ends {
 		f.cfg.Transport.Set(&ends[i])
 	}
@@ -384,7 +384,7 @@ func (f *Fleet) newEnd(now units.Time, flow *Flow, host, dst int) (*sender, uint
 func (f *Fleet) connect(now units.Time, flow *Flow) (*sender, Ref, error) {
 	depth := f.depth(flow)
 	if flow.Read {
-		tx, rx, err := f.endsOfRead(depth, flow.Congestion.Engine != nil)
+		tx, rx, err := f.endsOfRead(uint32(flow.ID), depth, flow.Congestion.Engine != nil)
 		if err != nil {
 			return nil, Ref{}, err
 		}
@@ -408,7 +408,7 @@ func (f *Fleet) connect(now units.Time, flow *Flow) (*sender, Ref, error) {
 			_, _ = recv.Post(rc.Recv{})
 		}
 	}
-	tx, rx, err := f.transports(depth, recv)
+	tx, rx, err := f.transports(uint32(flow.ID), depth, recv)
 	if err != nil {
 		return nil, Ref{}, err
 	}

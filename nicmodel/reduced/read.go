@@ -23,15 +23,15 @@ type reading struct {
 	cnpAfter    units.Time // when the engine may next hear of a mark as of a notification
 }
 
-// endsOfRead makes the transports of a flow of READs.
-func (f *Fleet) endsOfRead(depth int, steered bool) (requester, responder *rc.QP, err error) {
+// endsOfRead makes the transports of the flow of READs of that number.
+func (f *Fleet) endsOfRead(number uint32, depth int, steered bool) (requester, responder *rc.QP, err error) {
 	ask := rc.Config{MTU: f.cfg.MTU, SendDepth: depth}
 	answer := rc.Config{MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteRead, MaxDestRdAtomic: f.cfg.MaxRdAtomic}
 	send := rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, MaxRdAtomic: f.cfg.MaxRdAtomic}
 	if steered {
 		send.ReadPackets = nicmodel.ReadPackets(f.cfg.MTU)
 	}
-	f.cfg.Transport.SetSend(&send)
+	f.cfg.Transport.SetSend(&send, number)
 	f.cfg.Transport.Set(&ask)
 	f.cfg.Transport.Set(&answer)
 	if requester, err = rc.New(ask); err != nil {

@@ -319,10 +319,15 @@ func (n *nic) give(l *lane, s *sender, h fabric.Handle, f *fabric.Frame, a *cc.A
 func (n *nic) effects(l *lane, now units.Time, slot uint32, s *sender) {
 	eff := &l.eff
 	if eff.Rewind != rc.RewindNone && s.steering != nil {
-		switch eff.Rewind {
-		case rc.RewindSequence, rc.RewindImplied:
+		e, ok := s.steering.Engine().(cc.Restarted)
+		switch {
+		case eff.Rewind == rc.RewindNotReady:
+		case ok && n.fleet.cfg.Transport.SlowRestart:
+			c, _ := e.SlowRestart(now)
+			n.steer(now, slot, s, c)
+		case eff.Rewind == rc.RewindSequence, eff.Rewind == rc.RewindImplied:
 			n.steer(now, slot, s, s.steering.Engine().OnLoss(now))
-		case rc.RewindTimeout:
+		default:
 			n.steer(now, slot, s, s.steering.Engine().OnTimeout(now))
 		}
 	}

@@ -205,6 +205,9 @@ func (q *QP) advanced(now units.Time, packets, bytes int64, eff *Effects) {
 	q.retries, q.rnrRetries = q.sender.RetryCount, q.sender.RNRRetry
 	q.recovering = false
 	q.progress = now
+	if q.adjusted {
+		q.shorten()
+	}
 	if q.head != q.tail && q.wqes[q.head&q.wqeMask].status != ib.WCSuccess {
 		q.answering = false // FailSend: those before it are done
 		q.enterErr(eff)

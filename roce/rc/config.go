@@ -66,6 +66,10 @@ type SendConfig struct {
 	// RTOLow, if not 0, is used instead with at most three packets outstanding (IRN,
 	// section 3.1). It needs Config.Reorder.
 	RTOLow units.Time
+	// Adp, if not nil, begins with shorter timeouts than these: adaptive retransmission
+	// (adaptive.go), whose first timeout is AdpInitial. The driver draws it.
+	Adp        *AdpProfile
+	AdpInitial uint8
 	// RetryCount is the number of times in a row, without progress, that the requester goes
 	// back after a timeout or a sequence error, 0 to 7. Seven is not infinite.
 	RetryCount uint8

@@ -127,8 +127,8 @@
 //   - A receive that a dropped message of an unreliable connection held is for the
 //     next message, also from a shared queue, where 9.9.3 (class E) completes it in
 //     error.
-//   - A timeout comes after exactly 4.096 us * 2^n without progress; 9.7.6.1.3
-//     allows up to four times that.
+//   - A timeout comes after exactly 4.096 us * 2^n without progress, or what adaptive retransmission has (adaptive.go);
+//     9.7.6.1.3 allows up to four times that.
 //   - A READ response that is lost again takes nothing off the retry counter; 9.9.2
 //     counts each implied NAK.
 //   - RetryCount 7 is seven retries, as in the specification; some

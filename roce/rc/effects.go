@@ -219,6 +219,8 @@ type Counters struct {
 	PacketSeqErr          uint64 // NAKs: PSN sequence error, that made the requester go back
 	ImpliedNakSeqErr      uint64 // responses that implied an earlier one was lost
 	LocalAckTimeoutErr    uint64 // timeouts
+	RoceAdpRetrans        uint64 // timeouts of adaptive retransmission that are shorter than the queue pair's own
+	RoceAdpRetransTO      uint64 // requests that ended with one of these
 	RNRNakRetryErr        uint64 // RNR NAKs received
 	ReqRemoteInvalid      uint64 // NAKs: invalid request (req_remote_invalid_request)
 	ReqRemoteAccessErrors uint64 // NAKs: remote access error

@@ -29,6 +29,7 @@ type QP struct {
 	requester
 	sender SendConfig
 	repeats
+	adaptive
 	responder
 	cfg Config
 
@@ -130,6 +131,14 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	case cfg.RTOLow > 0 && q.cfg.Reorder == 0:
 		return errors.New("rc: RTOLow without Reorder: it is for selective repeat")
 	}
+	if cfg.Adp != nil {
+		if cfg.AdpInitial > maxAdpExponent {
+			return fmt.Errorf("rc: AdpInitial %d, expected 0 to %d", cfg.AdpInitial, maxAdpExponent)
+		}
+		if err := cfg.Adp.Validate(); err != nil {
+			return err
+		}
+	}
 	if n := q.cfg.Reorder; n > 0 {
 		cfg.Window = min(cfg.Window, n)
 	}
@@ -142,6 +151,7 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	if cfg.RTOHigh > 0 {
 		q.timeout = cfg.RTOHigh
 	}
+	q.adapt(&cfg)
 	q.executed, q.resend, q.lostTo, q.recoverTo, q.guarded = first, first, first, first, -1
 	q.retries, q.rnrRetries = cfg.RetryCount, cfg.RNRRetry
 	return nil

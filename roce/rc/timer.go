@@ -50,6 +50,10 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 		eff.Do |= DoTimer
 		return
 	}
+	if q.adp != nil {
+		q.timedOut(now, eff)
+		return
+	}
 	q.ctr.LocalAckTimeoutErr++
 	q.retry(RewindTimeout, eff)
 }
@@ -58,7 +62,7 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 // units.Time.SetBack does. The calls that follow have instants of the clock that was
 // set back.
 func (q *QP) SetBack(by units.Time) {
-	q.progress, q.deadline = q.progress.SetBack(by), q.deadline.SetBack(by)
+	q.progress, q.deadline, q.stalled = q.progress.SetBack(by), q.deadline.SetBack(by), q.stalled.SetBack(by)
 	if q.rnrUntil != 0 {
 		if q.rnrUntil = q.rnrUntil.SetBack(by); q.rnrUntil == 0 {
 			q.rnrUntil = -1 // over as well, and not none

@@ -438,7 +438,7 @@ func (q *QP) Repairs() verbs.Repairs {
 	c := q.pd.dev.nic.Counters(q.num)
 	return verbs.Repairs{
 		Retransmitted: c.RetransmittedPackets, SequenceErrors: c.PacketSeqErr + c.ImpliedNakSeqErr,
-		Timeouts: c.LocalAckTimeoutErr, RNRNAKs: c.RNRNakRetryErr,
+		Timeouts: c.LocalAckTimeoutErr, AdpRetrans: c.RoceAdpRetrans, AdpRetransTO: c.RoceAdpRetransTO, RNRNAKs: c.RNRNakRetryErr,
 	}
 }
 

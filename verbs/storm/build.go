@@ -71,6 +71,7 @@ func (r *run) buildSim() error {
 	if err != nil {
 		return err
 	}
+	preset.Transport.AdpRetrans.Enabled = false // twins know a connection's own timer
 	// Half of the seeds send again only what is missing, with room for few packets or many.
 	if draw := rand.New(rand.NewPCG(r.cfg.Seed, 0x5e1e)); draw.IntN(2) == 0 {
 		r.unordered = true

@@ -80,6 +80,10 @@ func (n *Network) Congestion() nicmodel.Congestion {
 	}
 	if scheme.CNP {
 		c.CNPInterval = n.Sys.NIC.CNPInterval
+		if own, ok := n.Sys.EngineConfig.(cc.CNPSpaced); ok {
+			c.CNPInterval = own.CNPInterval()
+		}
+		c.LossCNPs = scheme.SlowRestart
 	}
 	return c
 }

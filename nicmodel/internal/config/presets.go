@@ -74,6 +74,17 @@ const mlx5Depth = 38 * units.Nanosecond
 // report of it (mlxuptime) was not found. The rate of their timestamps says nothing of it.
 func messageClock(million stage.Clock) stage.Clock { return million * 1_000_000 * elementCycles }
 
+// adpRetrans is adaptive retransmission with first timeouts of 4 us << low, or one of the n - 1 that
+// follow by doubling.
+func adpRetrans(low, n int) AdpRetrans {
+	return AdpRetrans{Enabled: true, TimeBase: 4 * units.Microsecond, TimeoutInitLowBound: low, TimeoutInitRangeSize: n}
+}
+
+// lossy is what ConnectX-5 and later have for networks that lose packets.
+func lossy(low, n int) Transport {
+	return Transport{AdpRetrans: adpRetrans(low, n), SlowRestart: true}
+}
+
 // presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
 // product's. Everything else is base's.
@@ -125,6 +136,7 @@ var presets = map[string]func() Config{
 		c.State.Bytes, c.State.Elements = stateBytes/2, elementBytes/2
 		c.TxBuffer = 12 * kilobytePacket
 		c.Limiter = packetPacing(25 * units.Gbps)
+		c.Transport.AdpRetrans = adpRetrans(9, 1)
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		return c
 	},
@@ -134,12 +146,14 @@ var presets = map[string]func() Config{
 		c.PipelineLatency = mlx5Depth
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
+		c.Transport = lossy(9, 1)
 		return c
 	},
 	"cx6": cx6,
 	"cx6ib": func() Config {
 		c := cx6()
 		c.Framing = fabric.InfiniBand
+		c.Transport = Transport{} // what it has is RoCE's
 		return c
 	},
 	"cx6dx": func() Config {
@@ -151,6 +165,7 @@ var presets = map[string]func() Config{
 		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		c.SendTime.Tick = clockQueueTick
+		c.Transport = lossy(10, 1)
 		return c
 	},
 	"cx7": func() Config {
@@ -161,6 +176,7 @@ var presets = map[string]func() Config{
 		c.Counter = stage.Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
+		c.Transport = lossy(10, 1)
 		c.SendTime.Tick = c.Limiter.Tick // waits for a time by itself; how exactly is an estimate
 		return c
 	},
@@ -179,6 +195,7 @@ func cx6() Config {
 	c.TxBuffer = 24 * kilobytePacket
 	c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 	c.Limiter = packetPacing(200 * units.Gbps)
+	c.Transport = lossy(11, 4)
 	return c
 }
 

@@ -25,6 +25,11 @@ type Transport struct {
 	// RTOLow is what selective repeat uses instead with at most three packets under way;
 	// 0 is none.
 	RTOLow units.Time `yaml:"rto_low" range:"[1us,10s]" zero:"none"`
+	// AdpRetrans begins with shorter timeouts than the connection's `timeout`.
+	AdpRetrans AdpRetrans `yaml:"adp_retrans"`
+	// SlowRestart lowers a connection's rate after a loss, and has receivers notify of gaps: the register's
+	// roce_slow_restart_en. Only engine nic-default knows it.
+	SlowRestart bool `yaml:"slow_restart"`
 }
 
 // usualReorder is twice what a path of 200 Gbps and 80 us holds in packets of 1 KiB:
@@ -74,8 +79,13 @@ func (c *Transport) Set(cfg *rc.Config) {
 	}
 }
 
-// SetSend sets what a sender has to know of it, of a reliable connection.
-func (c *Transport) SetSend(cfg *rc.SendConfig) { cfg.RTOHigh, cfg.RTOLow = c.RTOHigh, c.RTOLow }
+// SetSend sets what the sender of that number has to know of it, of a reliable connection.
+func (c *Transport) SetSend(cfg *rc.SendConfig, number uint32) {
+	cfg.RTOHigh, cfg.RTOLow = c.RTOHigh, c.RTOLow
+	if c.AdpRetrans.Enabled && c.RTOHigh == 0 {
+		cfg.Adp, cfg.AdpInitial = c.AdpRetrans.profile(), c.AdpRetrans.initial(number)
+	}
+}
 
 func (c *Transport) rules() error {
 	switch {
@@ -84,5 +94,5 @@ func (c *Transport) rules() error {
 	case c.Loss == GoBackN && c.RTOLow > 0:
 		return field.Bad("nic", "transport.rto_low", c.RTOLow, "choose transport.loss: selective-repeat, or 0")
 	}
-	return nil
+	return c.AdpRetrans.rules()
 }

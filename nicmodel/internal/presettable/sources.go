@@ -63,6 +63,13 @@ var sources = map[string]string{
 	"state.context":  "mlx5 driver: `qpc` has 232 bytes, which take four lines; mlx4's entry has 256",
 	"framing":        "the products",
 
+	"transport.adp_retrans.enabled":                 "`cx4lx`: UCX issue 6000, where a ConnectX-4 has it, and neither window nor slow restart; `cx5`: perftest issue 251, where one sends again by it; `cx6`: a register read with firmware 20.43 (below), roce_adp_retrans_en 1; `cx6dx`, `cx7`: estimates. RoCE's, so not of `cx6ib`",
+	"transport.adp_retrans.time_base":               "NVIDIA, Adaptive Retransmission: Parameters Control: the least that firmware takes",
+	"transport.adp_retrans.timeout_init_low_bound":  "the default profile is not published. `cx5`: 2, 4, 8 and 16 ms between packets (perftest issue 251); `cx6`: timelines of one (below); `cx6dx`: 4, 8, 17 ms by Lumina (SIGCOMM 2023), recalled and not checked; `cx4lx`, `cx7`: estimates, as the nearest",
+	"transport.adp_retrans.timeout_init_range_size": "as timeout_init_low_bound",
+
+	"transport.slow_restart": "`cx4lx` has none (UCX issue 6000); `cx6`: a register read with firmware 20.43, roce_slow_restart_en 1; `cx5`, `cx6dx`, `cx7`: NVIDIA's sample dump of an unnamed device has 1: estimates",
+
 	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1; `cx6`, `cx6ib`: below); `connectib`, `cx7`, `timely10g`: estimates",
 	"counter.ppb":  "HUYGENS (NSDI 2018): typically 5 to 10 ppm",
 	"counter.bits": "driver sources (row C2)",

@@ -61,18 +61,28 @@ static double sluice_dcqcn_params_raised(const struct sluice_dcqcn_params *p, do
 	return sluice_fmin((1.0 - p->g) * alpha + p->g, 1.0);
 }
 
+static void sluice_dcqcn_params_begin(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now);
+
 // sluice_dcqcn_params_cut lowers the rate, and begins the stages of increase again.
 static void sluice_dcqcn_params_cut(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
 {
-	if (!p->keep_target || s->timed > 0) {
+	if (!p->keep_target || (s->timed > 0 && !p->time_keeps) || (s->counted > 0 && p->bytes_clamp)) {
 		s->target = s->rate;
 	}
-	s->rate = sluice_fmax(s->rate * (1.0 - s->alpha / 2.0), p->min_rate);
+	s->rate = sluice_fmax(sluice_fmax(s->rate * (1.0 - s->alpha * p->depth), s->rate * p->least), p->min_rate);
+	sluice_dcqcn_params_begin(p, s, now);
+}
+
+// sluice_dcqcn_params_begin starts the stages of increase.
+static void sluice_dcqcn_params_begin(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
+{
 	s->increase_at = now + p->increase_timer;
 	s->bytes = 0;
 	s->timed = 0;
 	s->counted = 0;
 }
+
+static void sluice_dcqcn_params_start_timers(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now);
 
 // sluice_dcqcn_params_note keeps a notification for the ends of the spans it came in. The first begins them;
 // alpha is 1 then, and only the rate knows of it.
@@ -83,8 +93,14 @@ static void sluice_dcqcn_params_note(const struct sluice_dcqcn_params *p, struct
 		s->must_rise = true;
 		return;
 	}
-	s->notified = true;
 	s->target = s->rate;
+	sluice_dcqcn_params_start_timers(p, s, now);
+}
+
+// sluice_dcqcn_params_start_timers begins the spans of cuts and of alpha.
+static void sluice_dcqcn_params_start_timers(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, sluice_time now)
+{
+	s->notified = true;
 	s->alpha_at = now + p->alpha_timer;
 	s->cut_at = now + p->cut_interval;
 	s->increase_at = SLUICE_NEVER;
@@ -236,6 +252,7 @@ struct sluice_dcqcn sluice_dcqcn_start(struct sluice_dcqcn_config c, struct slui
 		.cut_interval = c.cut_interval,
 		.keep_target = c.keep_target,
 		.marks = c.marks,
+		.depth = 0.5,
 	},
 		.s = {.rate = line, .target = line, .alpha = 1.0},
 		.control = {.rate = env.line_rate, .window = SLUICE_UNLIMITED},

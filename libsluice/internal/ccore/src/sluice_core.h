@@ -794,6 +794,10 @@ struct sluice_dcqcn_params {
 	sluice_time cut_interval; // 0: none
 	bool keep_target;
 	bool marks;
+	bool time_keeps; // with keep_target: rises by the timer do not end that, rises by bytes do
+	bool bytes_clamp;
+	double depth; // the share of alpha that a cut takes off the rate
+	double least; // the share of the rate that a cut leaves
 	int64_t recovery;
 	double additive; // bits per second
 	double hyper;

@@ -1,0 +1,164 @@
+package dcqcn
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/cacheline"
+	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func init() {
+	cc.Register(cc.Scheme{
+		Name:        "nic-default",
+		Summary:     "what ConnectX cards ship with: DCQCN with the card's parameters, slow restart after losses",
+		Source:      "NVIDIA, DCQCN CC Parameters; mlx5's cc_params",
+		CNP:         true,
+		SlowRestart: true,
+	}, DefaultCardConfig, NewCard)
+}
+
+// CardConfig is the reaction and the notification point of a ConnectX card, from ConnectX-4 on, by the names that the
+// kernel's mlx5 driver gives them (debugfs, cc_params).
+type CardConfig struct {
+	// ClampTgtRate sets the target to the rate at each cut.
+	ClampTgtRate bool `yaml:"rp_clamp_tgt_rate" eg:"true"`
+	// ClampTgtRateATI sets it also where the rate has risen by the timer alone since the cut before. It does where the rate has
+	// risen by bytes.
+	ClampTgtRateATI bool `yaml:"rp_clamp_tgt_rate_ati" eg:"false"`
+	// TimeReset is the time between rises without a cut.
+	TimeReset units.Time `yaml:"rp_time_reset" eg:"100us" range:"[1us,131071us]"`
+	// ByteReset is the bytes between rises without a cut.
+	ByteReset units.Bytes `yaml:"rp_byte_reset" eg:"64KB" range:"[64B,32GB]"`
+	// Threshold is how many rises by time, or by bytes, go halfway back to the target before it rises.
+	Threshold int `yaml:"rp_threshold" eg:"5" range:"[1,31]" of:"rises"`
+	// MaxRate bounds the rate. 0 is the line rate.
+	MaxRate units.Rate `yaml:"rp_max_rate" eg:"50Gbps" range:"[1Mbps,)" zero:"the line rate"`
+	// AIRate is what a target rises by, and HAIRate where both time and bytes have passed the threshold.
+	AIRate  units.Rate `yaml:"rp_ai_rate" eg:"20Mbps" range:"[1Mbps,)"`
+	HAIRate units.Rate `yaml:"rp_hai_rate" eg:"200Mbps" range:"[1Mbps,)"`
+	// GD is how much of alpha a cut takes off the rate: 1024/2^rp_gd.
+	GD int `yaml:"rp_gd" eg:"10" range:"[10,15]"`
+	// MinDecFac is the percentage of a rate that a cut leaves at least.
+	MinDecFac int `yaml:"rp_min_dec_fac" eg:"25" range:"[0,100]"`
+	// MinRate is the lowest rate.
+	MinRate units.Rate `yaml:"rp_min_rate" eg:"10Mbps" range:"[1Mbps,)"`
+	// RateToSetOnFirstCNP is the rate, and target, after the first notification. 0 is none.
+	RateToSetOnFirstCNP units.Rate `yaml:"rp_rate_to_set_on_first_cnp" eg:"10Gbps" range:"[1Mbps,)" zero:"none"`
+	// DceTCPG is what is left of alpha at each end of rp_dce_tcp_rtt, of 1024.
+	DceTCPG int `yaml:"rp_dce_tcp_g" eg:"1000" range:"[0,1023]"`
+	// DceTCPRtt is the span after which alpha changes.
+	DceTCPRtt units.Time `yaml:"rp_dce_tcp_rtt" eg:"10us" range:"[1us,131071us]"`
+	// RateReduceMonitorPeriod is the least time between two cuts.
+	RateReduceMonitorPeriod units.Time `yaml:"rp_rate_reduce_monitor_period" eg:"50us" range:"[1us,1s]"`
+	// InitialAlphaValue is alpha at the first notification, of 1024.
+	InitialAlphaValue int `yaml:"rp_initial_alpha_value" eg:"512" range:"[1,1023]"`
+	// MinTimeBetweenCNPs is the receiver's, in place of nic.cnp_interval.
+	MinTimeBetweenCNPs units.Time `yaml:"np_min_time_between_cnps" eg:"50us" range:"[1us,4095us]"`
+	// SlowRestart is the percentage of a rate, and of the target, that slow restart leaves after a loss, where the NIC has it
+	// (nic.with.transport.slow_restart); once in rp_time_reset. It has no public name.
+	SlowRestart int `yaml:"slow_restart" eg:"75" range:"[1,100]"`
+}
+
+// DefaultCardConfig returns the parameters that docs/engines/nic-default.md gives the source of.
+func DefaultCardConfig() CardConfig {
+	return CardConfig{
+		ClampTgtRateATI: true, TimeReset: 300 * units.Microsecond, ByteReset: 32767, Threshold: 1,
+		AIRate: 5 * units.Mbps, HAIRate: 50 * units.Mbps, GD: 11, MinDecFac: 50, MinRate: units.Mbps,
+		DceTCPG: 1019, DceTCPRtt: units.Microsecond, RateReduceMonitorPeriod: 4 * units.Microsecond, InitialAlphaValue: 1023,
+		MinTimeBetweenCNPs: 4 * units.Microsecond, SlowRestart: 50,
+	}
+}
+
+var cardSettings = field.Of[CardConfig]("nic-default")
+
+// Validate reports the first field out of its range, by the name it has in a scenario.
+func (c CardConfig) Validate() error { return cardSettings.Check(&c) }
+
+// CNPInterval implements cc.CNPSpaced.
+func (c CardConfig) CNPInterval() units.Time { return c.MinTimeBetweenCNPs }
+
+// alphaUnits is alpha 1 in the card's units, 10 bits behind the point.
+const alphaUnits = 1024
+
+// card is the reaction point of a card: the paper's, with spans for cuts and for alpha, what cards
+// add, and slow restart.
+type card struct {
+	engine
+	firstRate   float64    // 0 for none
+	restart     float64    // the share of a rate that slow restart leaves
+	restartedAt units.Time // when it last lowered the rate
+}
+
+// NewCard makes the engine of one flow.
+func NewCard(c CardConfig, env cc.Env) (cc.Engine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := env.Validate(); err != nil {
+		return nil, fmt.Errorf("nic-default: %w", err)
+	}
+	line := env.LineRate
+	if c.MaxRate > 0 {
+		line = min(line, c.MaxRate)
+	}
+	for _, x := range []struct {
+		key string
+		v   units.Rate
+	}{{"rp_min_rate", c.MinRate}, {"rp_rate_to_set_on_first_cnp", c.RateToSetOnFirstCNP}} {
+		if x.v > line {
+			return nil, field.Bad("nic-default", x.key, x.v, "choose at most the line rate and rp_max_rate, %v", line)
+		}
+	}
+	e := card{
+		engine: engine{
+			p: params{
+				g: float64(alphaUnits-c.DceTCPG) / alphaUnits, alphaTimer: c.DceTCPRtt,
+				increaseTimer: c.TimeReset, byteCounter: c.ByteReset, recovery: c.Threshold,
+				additive: float64(c.AIRate), hyper: float64(c.HAIRate), minRate: float64(c.MinRate), maxRate: float64(line),
+				cutInterval: c.RateReduceMonitorPeriod,
+				keepTarget:  !c.ClampTgtRate, timeKeeps: !c.ClampTgtRateATI, bytesClamp: true,
+				depth: alphaUnits / float64(int(1)<<c.GD), least: float64(c.MinDecFac) / 100,
+			},
+			s:       state{rate: float64(line), target: float64(line), alpha: float64(c.InitialAlphaValue) / alphaUnits},
+			control: cc.Control{Rate: line, Window: cc.Unlimited},
+		},
+		firstRate: float64(c.RateToSetOnFirstCNP), restart: float64(c.SlowRestart) / 100,
+		restartedAt: units.LongAgo,
+	}
+	return cacheline.New(e), nil
+}
+
+// OnCNP implements cc.Engine.
+func (e *card) OnCNP(now units.Time) cc.Control {
+	if !e.s.notified && e.firstRate > 0 {
+		e.p.startTimers(&e.s, now)
+		e.s.rate, e.s.target = min(e.s.rate, e.firstRate), e.firstRate
+		e.p.begin(&e.s, now)
+		return e.set()
+	}
+	return e.engine.OnCNP(now)
+}
+
+// SlowRestart implements cc.Restarted.
+func (e *card) SlowRestart(now units.Time) (c cc.Control, lowered bool) {
+	if now-e.restartedAt < e.p.increaseTimer {
+		return e.control, false
+	}
+	e.p.elapse(&e.s, now, true)
+	if !e.s.notified {
+		e.p.startTimers(&e.s, now)
+	}
+	e.restartedAt = now
+	e.s.rate = max(float64(e.s.rate*e.restart), e.p.minRate)
+	e.s.target = e.s.rate
+	e.p.begin(&e.s, now)
+	return e.set(), true
+}
+
+// SetBack implements cc.Timed.
+func (e *card) SetBack(by units.Time) {
+	e.engine.SetBack(by)
+	e.restartedAt = e.restartedAt.SetBack(by)
+}

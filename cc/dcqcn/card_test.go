@@ -1,0 +1,210 @@
+package dcqcn
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/enginetest"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func newCard(t testing.TB, change func(*CardConfig)) *card {
+	t.Helper()
+	c := DefaultCardConfig()
+	if change != nil {
+		change(&c)
+	}
+	e, err := NewCard(c, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(*card)
+}
+
+func TestCardConforms(t *testing.T) {
+	for name, change := range map[string]func(*CardConfig){
+		"default":      func(*CardConfig) {},
+		"first rate":   func(c *CardConfig) { c.RateToSetOnFirstCNP = 500 * units.Mbps },
+		"other clamps": func(c *CardConfig) { c.ClampTgtRate, c.ClampTgtRateATI = true, false },
+		"no last clamp": func(c *CardConfig) {
+			c.ClampTgtRateATI, c.ByteReset, c.TimeReset, c.Threshold = false, units.MB, 10*us, 5
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := DefaultCardConfig()
+			change(&c)
+			enginetest.Conform(t, enginetest.Subject{
+				New:     func(env cc.Env) (cc.Engine, error) { return NewCard(c, env) },
+				MinRate: func(cc.Env) units.Rate { return c.MinRate },
+			})
+		})
+	}
+}
+
+// Within a monitor period one cut: the first takes 1023/2048 off, and leaves the target. Alpha keeps
+// 1019/1024 of itself each microsecond, and gains 5/1024 in one with a notification.
+func TestCardCuts(t *testing.T) {
+	e := newCard(t, nil)
+	a := cc.Ack{RTT: 5 * us}
+	e.OnCNP(100 * us)
+	if e.s.rate != 40*gb {
+		t.Errorf("cut to %v at once", e.s.rate)
+	}
+	a.Now = 104 * us
+	e.OnAck(&a)
+	alpha := 1023.0 / 1024 * math.Pow(1019.0/1024, 4) // no notification in the four, but that which began them
+	rate := 40 * gb * (1 - alpha/2)
+	if !near(e.s.rate, rate) || !near(e.s.target, 40*gb) || math.Abs(e.s.alpha-alpha) > 1e-9 {
+		t.Fatalf("after the first period %+v, expected a rate of %v and an alpha of %v", e.s, rate, alpha)
+	}
+	for range 3 { // three notifications in one period are one cut
+		e.OnCNP(105 * us)
+	}
+	a.Now = 108 * us
+	e.OnAck(&a)
+	alpha = alpha * 1019 / 1024        // at 105 us
+	alpha = alpha*1019/1024 + 5.0/1024 // at 106 us
+	alpha *= math.Pow(1019.0/1024, 2)
+	rate *= 1 - alpha/2
+	if !near(e.s.rate, rate) || math.Abs(e.s.alpha-alpha) > 1e-9 {
+		t.Errorf("after the second period %+v, expected a rate of %v and an alpha of %v", e.s, rate, alpha)
+	}
+}
+
+// rp_min_dec_fac is what a cut leaves at least, rp_gd how deep it is.
+func TestCardBoundsCuts(t *testing.T) {
+	for _, c := range []struct {
+		gd, fac int
+		want    float64
+	}{
+		{10, 25, 40 * gb * 0.25},
+		{10, 75, 40 * gb * 0.75},
+		{12, 0, 40 * gb * (1 - 1023.0/1024*math.Pow(1019.0/1024, 4)/4)},
+	} {
+		e := newCard(t, func(x *CardConfig) { x.GD, x.MinDecFac = c.gd, c.fac })
+		e.OnCNP(0)
+		a := cc.Ack{RTT: 5 * us, Now: 4 * us}
+		e.OnAck(&a)
+		if !near(e.s.rate, c.want) {
+			t.Errorf("rp_gd %d, rp_min_dec_fac %d: a rate of %v, expected %v", c.gd, c.fac, e.s.rate, c.want)
+		}
+	}
+}
+
+// When a cut sets the target to the rate: always with rp_clamp_tgt_rate, after a rise by bytes in any case, and after one
+// by time with rp_clamp_tgt_rate_ati.
+func TestCardClampsTargets(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		clamp, ati      bool
+		timed, byBytes  bool
+		targetIsTheRate bool
+	}{
+		{"no rise", false, true, false, false, false},
+		{"no rise, always", true, false, false, false, true},
+		{"by bytes", false, false, false, true, true},
+		{"by time", false, true, true, false, true},
+		{"by time, which does not count", false, false, true, false, false},
+	} {
+		e := newCard(t, func(x *CardConfig) {
+			x.ClampTgtRate, x.ClampTgtRateATI = c.clamp, c.ati
+			x.ByteReset = units.GB
+			if c.byBytes {
+				x.ByteReset = units.KB
+			}
+			x.TimeReset = 100000 * us
+			if c.timed {
+				x.TimeReset = 10 * us
+			}
+		})
+		e.OnCNP(0)
+		a := cc.Ack{RTT: 5 * us, Now: 5 * us, Sent: 100}
+		e.OnAck(&a)
+		a.Now, a.Sent = 16*us, 1200
+		e.OnAck(&a)
+		before := e.s
+		e.OnCNP(16 * us)
+		a.Now = 21 * us
+		e.OnAck(&a)
+		want := 40 * gb
+		if c.targetIsTheRate {
+			want = before.rate
+		}
+		if (c.timed || c.byBytes) != (before.timed+before.counted > 0) || !near(e.s.target, want) {
+			t.Errorf("%s: the target is %v after %+v, expected %v", c.name, e.s.target, before, want)
+		}
+	}
+}
+
+// The first notification may set a rate.
+func TestCardFirstRate(t *testing.T) {
+	e := newCard(t, func(c *CardConfig) { c.RateToSetOnFirstCNP = 10 * units.Gbps })
+	if got := e.OnCNP(0); got.Rate != 10*units.Gbps || e.s.target != 10*gb {
+		t.Errorf("after the first notification %v, target %v", got.Rate, e.s.target)
+	}
+}
+
+// Slow restart halves rate and target, once in rp_time_reset; from there it is the target that rises.
+func TestCardSlowRestart(t *testing.T) {
+	e := newCard(t, nil)
+	steps := []struct {
+		at      units.Time
+		rate    float64
+		lowered bool
+	}{{0, 20 * gb, true}, {200 * us, 20 * gb, false}, {299 * us, 20 * gb, false}}
+	for _, s := range steps {
+		c, lowered := e.SlowRestart(s.at)
+		if lowered != s.lowered || float64(c.Rate) != s.rate || e.s.target != s.rate {
+			t.Errorf("at %v: %v, lowered %t, target %v; expected %v, %t", s.at, c.Rate, lowered, e.s.target, s.rate, s.lowered)
+		}
+	}
+	// 2 rises by bytes do not raise the target, the first of them is of the threshold; then each adds half of 5 Mbps and
+	// more, and no jump back to what was before the loss.
+	a := cc.Ack{RTT: 5 * us, Now: 250 * us}
+	for range 100 {
+		a.Sent += 32767
+		e.OnAck(&a)
+	}
+	if e.s.rate <= 20*gb || e.s.rate > 20*gb+100*5e6 || e.s.target != 20*gb+99*5e6 {
+		t.Errorf("after 100 rises by bytes a rate of %v and a target of %v", e.s.rate, e.s.target)
+	}
+	if c, lowered := e.SlowRestart(310 * us); !lowered || float64(c.Rate) < 10*gb || float64(c.Rate) > 10.3*gb {
+		t.Errorf("a loss in the next period: %v, lowered %t", c.Rate, lowered)
+	}
+	// A clock that is set back does not lengthen the period.
+	e.SetBack(100 * us)
+	if _, lowered := e.SlowRestart(510 * us); !lowered {
+		t.Error("a loss 300 us later lowers nothing")
+	}
+}
+
+func TestCardRefuses(t *testing.T) {
+	for key, change := range map[string]func(*CardConfig){
+		"rp_min_rate":                 func(c *CardConfig) { c.MinRate = 41 * units.Gbps },
+		"rp_rate_to_set_on_first_cnp": func(c *CardConfig) { c.MaxRate, c.RateToSetOnFirstCNP = units.Gbps, 2*units.Gbps },
+		"rp_gd":                       func(c *CardConfig) { c.GD = 9 },
+	} {
+		c := DefaultCardConfig()
+		change(&c)
+		_, err := NewCard(c, testEnv)
+		if bad := (*cc.FieldError)(nil); !errors.As(err, &bad) || bad.Key != key {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestCardAllocatesNothing(t *testing.T) {
+	e := newCard(t, nil)
+	a := cc.Ack{RTT: 5 * us}
+	if n := testing.AllocsPerRun(100, func() {
+		a.Now += us
+		a.Sent += 5000
+		e.OnAck(&a)
+		e.OnCNP(a.Now)
+		e.SlowRestart(a.Now)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
