@@ -155,7 +155,7 @@ func (r *Result) table(w io.Writer) error {
 	}
 	writeGrid(&b, grid)
 	for _, s := range r.Systems {
-		s.programs(&b)
+		_ = WritePrograms(&b, s.Name, s.Programs) // into memory
 	}
 	for _, line := range r.rulingLines() {
 		b.WriteString(line + "\n")
