@@ -5,9 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // CQ implements verbs.CQ and verbs.ModifiableCQ.
@@ -82,6 +84,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		e := &c.polled[i]
 		wc[i] = verbs.WC{
 			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, SrcQP: e.SrcQPN, Timestamp: e.Timestamp,
+			VendorErr: connectx.VendorErr(e.Status, e.Opcode&ib.WCRecv != 0),
 		}
 		if e.HasImm {
 			wc[i].Flags |= verbs.WCWithImm

@@ -31,4 +31,7 @@ func TestRepairs(t *testing.T) {
 	if got, want := counted.Repairs(), (verbs.Repairs{Retransmitted: retries, Timeouts: retries + 1}); wc[0].Status != ib.WCRetryExcErr || got != want {
 		t.Errorf("status %v, %v: %+v, want %+v", wc[0].Status, err, got, want)
 	}
+	if wc[0].VendorErr != 0x81 {
+		t.Errorf("vendor error %#x, expected a ConnectX's, 0x81", wc[0].VendorErr)
+	}
 }
