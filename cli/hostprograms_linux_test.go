@@ -195,3 +195,48 @@ func TestOutputsBesideAnError(t *testing.T) {
 		t.Errorf("the JSON has %+v", m)
 	}
 }
+
+// Programs see a port that flaps, a queue pair that fails in the middle of a test, and a device that dies,
+// as an mlx5 shows them; the timeline has what failed and what that set off.
+func TestFailuresSeenByPrograms(t *testing.T) {
+	needsSimulatedPrograms(t, "ibv_asyncwatch", "ib_write_bw", "ibv_devinfo")
+	ran := runIncast(t, `
+duration: 1100ms
+topology: {kind: star, hosts: 2}
+systems: [{engine: none}]
+measure: {sample: 0}
+fabric:
+  failures:
+    - {port: h0, at: 10ms, for: 5ms, every: 20ms, times: 2, down: true}
+    - {nic: h1, qp: 1, packet: 500}
+    - {nic: h0, at: 1050ms, dies: true}
+programs:
+  - {host: h0, run: [ibv_asyncwatch]}
+  - {host: h0, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000']}
+  - {host: h1, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000', h0], start: 1ms}
+  - {host: h0, run: [sh, -c, 'cat /sys/class/infiniband/mlx5_0/ports/1/state; sleep 1.05; ibv_devinfo || true'], start: 11ms}
+`, bench.Options{Programs: hostPrograms(t.Context())})
+	sys := ran.Systems[0]
+	watch, client, state := &sys.Programs[0], &sys.Programs[2], &sys.Programs[3]
+	const flap = "  event_type IBV_EVENT_PORT_ERR (10), port 1\n  event_type IBV_EVENT_PORT_ACTIVE (9), port 1\n"
+	if want := flap + flap + "  event_type IBV_EVENT_DEVICE_FATAL (8), port 1\n"; !strings.HasSuffix(watch.Output, want) {
+		t.Errorf("ibv_asyncwatch printed\n%sexpected at its end\n%s", watch.Output, want)
+	}
+	// IBV_WC_WR_FLUSH_ERR with the vendor's byte of a flush.
+	if client.Status != 1 || !strings.Contains(client.Output, "Failed status 5:") || !strings.Contains(client.Output, "syndrom 0xf9") {
+		t.Errorf("ib_write_bw ended with %d:\n%s", client.Status, client.Output)
+	}
+	if want := "1: DOWN\nFailed to open device\n"; state.Output != want {
+		t.Errorf("of the port and the device programs saw\n%sexpected\n%s", state.Output, want)
+	}
+	var all []string
+	for _, e := range sys.Timeline.Events {
+		all = append(all, e.What)
+	}
+	text := strings.Join(all, "\n")
+	for _, want := range []string{"h0->tor0: down\nh0: event: port error\ntor0->h0: down\n", "h1: its queue pair 1 fails\nh1: queue pair 0x10: event: local work queue catastrophic error\n", "h0: its device dies\nh0: event: local catastrophic error"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the timeline is\n%s\nexpected %q in it", text, want)
+		}
+	}
+}
