@@ -3,6 +3,8 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +115,70 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1MB}]}]
 		_, err := Run(s, Options{})
 		if want := "flow 0 from h0 to h1: transport retry counter exceeded (2, with timers of 4.096 us * 2^1): raise nic.timeout or nic.retry_cnt, or have less lost"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", model, err, want)
+		}
+	}
+}
+
+// What fails, and what that sets off, is a timeline: ports of hosts go down with their links, one
+// direction alone or a silent failure takes none down.
+func TestTimeline(t *testing.T) {
+	for _, model := range []string{"staged", "reduced"} {
+		s := parse(t, `
+duration: 30ms
+topology: {kind: star, hosts: 3, host_rate: 25Gbps}
+fabric:
+  failures:
+    - {port: h0, at: 100us, for: 50us, every: 200us, times: 2, down: true}
+    - {link: tor0->h1, at: 120us, for: 50us, both: false, down: true}
+    - {port: h2, packet: 100, for: 100us, silent: true, both: false}
+    - {port: h2, at: 400us, for: 100us, corrupt: 0.25, rate: 1Gbps}
+nic: {timeout: 5, mode: offload}
+systems: [{engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1MB}, {src: h2, dst: h1, size: 1MB}]}]
+`, "nic.model="+model)
+		sys := run(t, s).Systems[0]
+		var got []string
+		for _, e := range sys.Timeline.Events {
+			if !strings.HasPrefix(e.What, "h2->tor0: lossy") { // whose time is its packet's
+				got = append(got, fmt.Sprintf("%v %s", e.AtUs, e.What))
+			}
+		}
+		text := strings.Join(got, "\n")
+		ports := map[bool][2]string{true: {"100 h0: event: port error\n", "150 h0: event: port active\n"}}[model == "staged"]
+		for _, want := range []string{
+			"100 h0->tor0: down\n" + ports[0], "100 tor0->h0: down\n120 tor0->h1: down\n", "150 h0->tor0: whole\n" + ports[1], "170 tor0->h1: whole\n",
+			"300 h0->tor0: down\n", "350 tor0->h0: whole\n", "400 h2->tor0: slow (1Gbps of 25Gbps), corrupt (0.25)\n", "500 tor0->h2: whole",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the timeline is\n%s\nexpected %q in it", model, text, want)
+			}
+		}
+		if n := strings.Count(text, "port error"); model == "staged" && n != 2 {
+			t.Errorf("%d ports went down in\n%s", n, text)
+		}
+		if i := slices.IndexFunc(sys.Timeline.Events, func(e results.Occurrence) bool { return e.What == "h2->tor0: lossy (1)" }); i < 0 {
+			t.Errorf("%s: h2's link was never silent:\n%s", model, text)
+		}
+		if sys.FlowsDone != 2 {
+			t.Errorf("%s: %d of 2 flows ended", model, sys.FlowsDone)
+		}
+	}
+}
+
+// A NIC that dies, or a queue pair that fails, ends a run of flows with an error that says so.
+func TestNICFailures(t *testing.T) {
+	for _, c := range []struct{ failure, want string }{
+		{"{nic: h0, at: 10us, dies: true}", "flow 0 from h0 to h1: work request flushed"},
+		{"{nic: h0, qp: 1, packet: 20}", "flow 0 from h0 to h1: work request flushed"},
+	} {
+		s := parse(t, `duration: 10ms
+topology: {kind: star, hosts: 2, host_rate: 100Gbps}
+fabric: {failures: [`+c.failure+`]}
+systems: [{engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 10MB}]}]
+`, "nic.mode=offload")
+		if _, err := Run(s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %s", c.failure, err, c.want)
 		}
 	}
 }

@@ -29,8 +29,20 @@ type HostPrograms struct {
 }
 
 // RunHostPrograms runs programs to their ends, on the calling goroutine, which has the
-// engine. It returns how each ended, in their order.
+// engine. It returns how each ended, in their order; beside an error, too, once they had begun.
 type RunHostPrograms func(*HostPrograms) ([]results.HostProgram, error)
+
+// ProgramsError is the error of a run that ended before its programs did.
+type ProgramsError struct {
+	System   string
+	Programs []results.HostProgram // as far as they came
+	Err      error
+}
+
+func (e *ProgramsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what ended the run.
+func (e *ProgramsError) Unwrap() error { return e.Err }
 
 var errNoPrograms = errors.New("the scenario's hosts run programs, and nothing here can run them")
 
@@ -49,7 +61,10 @@ func (s *simulation) runPrograms(sys *scenario.System, programs []*scenario.Host
 	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	s.measure.finish()
-	return ended, errors.Join(s.err, err)
+	if err = errors.Join(s.err, err); err != nil && ended != nil {
+		err = &ProgramsError{System: sys.Name, Programs: ended, Err: err}
+	}
+	return ended, err
 }
 
 // shimmed reports whether hosts post by shims.

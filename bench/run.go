@@ -111,6 +111,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 		packets.Watch(sim.nics.NICs, sim.net.Lanes())
 		sim.packets = packets
 	}
+	sim.watchFailures()
 	m.progress = progress
 	var ended []results.HostProgram
 	if len(s.Programs) > 0 {
@@ -131,6 +132,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 	out := results.NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
 	out.Programs = ended
+	if len(sim.failures.timeline.Events) > 0 {
+		out.Timeline = &sim.failures.timeline
+	}
 	if sim.undivided != nil {
 		out.Undivided = sim.undivided.Error()
 	}
@@ -150,6 +154,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress f
 func undivided(s *scenario.Scenario, sys *scenario.System, opt *Options) error {
 	if len(s.Programs) > 0 && !sys.Reduced() {
 		return errors.New("programs, which run one at a time")
+	}
+	if err := undividedBy(sys.Fabric.Failures); err != nil {
+		return err
 	}
 	if opt.smallWindows {
 		return nil

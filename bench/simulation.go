@@ -58,7 +58,9 @@ type simulation struct {
 	measure *measurement
 	nics    nictrace.Network // for those who watch them
 	packets *wire.Capture    // nil unless they are recorded
-	err     error
+
+	failures failures
+	err      error
 }
 
 // Kinds of the simulation's own events.
@@ -69,6 +71,7 @@ const (
 	evRates          // an oracle's rates are due
 	evTraffic        // hosts of a workload that is no plain flows do something together
 	evAlone          // one of them does something by itself
+	evFailure        // a NIC fails
 	evSettle         // consequences for all of the hosts' actions at this instant
 )
 
@@ -281,6 +284,8 @@ func (s *simulation) Handle(ev des.Event) {
 		if err := s.alone(ev.At, ev.Arg); err != nil {
 			s.fail(err)
 		}
+	case evFailure:
+		s.failures.happen(ev.At, ev.Arg)
 	case evMeasure:
 		s.measure.tick(ev.At)
 	case evDone:

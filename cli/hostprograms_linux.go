@@ -37,10 +37,8 @@ func hostPrograms(ctx context.Context) bench.RunHostPrograms {
 		err = sim.Run(ctx, r.programs...)
 		err = errors.Join(err, sim.Close())
 		release()
-		if err != nil {
-			return nil, err
-		}
-		return r.ended()
+		ended, unread := r.ended()
+		return ended, errors.Join(err, unread)
 	}
 }
 
@@ -123,9 +121,9 @@ func (r *programRun) ended() (all []results.HostProgram, err error) {
 			return nil, err
 		}
 		out := results.HostProgram{
-			Host: p.Host, Run: p.Run, StartUs: results.Float(p.Start.Microseconds()), EndUs: results.Unmeasured, Status: -1, Output: text,
+			Host: p.Host, Run: p.Run, StartUs: results.Float(p.Start.Microseconds()), EndUs: results.Unmeasured, Status: -1, Output: text, WaitsFor: one.WaitsFor,
 		}
-		if one.End < r.End {
+		if one.Command.ProcessState != nil && one.WaitsFor == "" {
 			out.EndUs, out.Status = results.Float(one.End.Microseconds()), exitStatus(one.Command.ProcessState)
 		}
 		all = append(all, out)

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -115,6 +118,125 @@ func TestProgramOutput(t *testing.T) {
 		}
 		if used > 16<<20 {
 			t.Errorf("%d KiB: took %d bytes", kib, used)
+		}
+	}
+}
+
+// smallNetwork joins programs that end soon.
+const smallNetwork = `
+duration: 20ms
+topology: {kind: star, hosts: 2}
+systems: [{engine: none}]
+measure: {sample: 0}
+programs:
+`
+
+// needsSimulatedPrograms skips where programs do not run in simulated time, or one is missing.
+func needsSimulatedPrograms(t *testing.T, names ...string) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is missing: %v", name, err)
+		}
+	}
+	t.Setenv("SLUICE_VIRTUAL_LIB", virtualLib(t))
+}
+
+// A program that waits for ever is ended with the run, beside one that ends, and what both printed is kept.
+func TestProgramThatNeverEnds(t *testing.T) {
+	needsSimulatedPrograms(t, "ibv_asyncwatch", "echo")
+	ran := runIncast(t, smallNetwork+"  - {host: h0, run: [ibv_asyncwatch]}\n  - {host: h1, run: [echo, hello]}\n", bench.Options{Programs: hostPrograms(t.Context())})
+	watch, echo := &ran.Systems[0].Programs[0], &ran.Systems[0].Programs[1]
+	if watch.Status != -1 || watch.EndUs == watch.EndUs || !strings.Contains(watch.Output, "async event FD") || !strings.HasPrefix(watch.WaitsFor, "descriptor ") {
+		t.Errorf("ibv_asyncwatch: %+v, expected that it runs to the end, waits for a descriptor and has said of which", watch)
+	}
+	if echo.Status != 0 || echo.Output != "hello\n" {
+		t.Errorf("echo: %+v", echo)
+	}
+	if ran.Systems[0].SimS != 0.02 {
+		t.Errorf("the run took %v s, expected its duration", ran.Systems[0].SimS)
+	}
+}
+
+// What programs printed is shown beside the error of one that can't be simulated.
+func TestOutputsBesideAnError(t *testing.T) {
+	needsSimulatedPrograms(t, "cc", "echo")
+	dir := t.TempDir()
+	source, program, scenarioFile, out := filepath.Join(dir, "timer.c"), filepath.Join(dir, "timer"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "out.json")
+	const text = "#include <stdio.h>\n#include <sys/timerfd.h>\n#include <unistd.h>\nint main(void) { puts(\"before\"); usleep(1000); return timerfd_create(0, 0); }\n"
+	if err := errors.Join(os.WriteFile(source, []byte(text), 0o600),
+		os.WriteFile(scenarioFile, []byte(smallNetwork+"  - {host: h0, run: ["+program+"]}\n  - {host: h1, run: [echo, hello]}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command("cc", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := run([]string{"run", "--json", out, scenarioFile}, &stdout, &stderr); status != exitFailed || !strings.Contains(stderr.String(), "timerfd_create") {
+		t.Errorf("exit status %d, standard error:\n%s", status, &stderr)
+	}
+	for _, want := range []string{"  | before\n", "  | hello\n", "none: h1: echo hello (0.000 us to "} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the command printed\n%s\nexpected %q in it", &stdout, want)
+		}
+	}
+	written, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc results.Document
+	if err := json.Unmarshal(written, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if m := doc.Missing; len(m) != 1 || len(m[0].Programs) != 2 || m[0].Programs[1].Output != "hello\n" {
+		t.Errorf("the JSON has %+v", m)
+	}
+}
+
+// Programs see a port that flaps, a queue pair that fails in the middle of a test, and a device that dies,
+// as an mlx5 shows them; the timeline has what failed and what that set off.
+func TestFailuresSeenByPrograms(t *testing.T) {
+	needsSimulatedPrograms(t, "ibv_asyncwatch", "ib_write_bw", "ibv_devinfo")
+	ran := runIncast(t, `
+duration: 1100ms
+topology: {kind: star, hosts: 2}
+systems: [{engine: none}]
+measure: {sample: 0}
+fabric:
+  failures:
+    - {port: h0, at: 10ms, for: 5ms, every: 20ms, times: 2, down: true}
+    - {nic: h1, qp: 1, packet: 500}
+    - {nic: h0, at: 1050ms, dies: true}
+programs:
+  - {host: h0, run: [ibv_asyncwatch]}
+  - {host: h0, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000']}
+  - {host: h1, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000', h0], start: 1ms}
+  - {host: h0, run: [sh, -c, 'cat /sys/class/infiniband/mlx5_0/ports/1/state; sleep 1.05; ibv_devinfo || true'], start: 11ms}
+`, bench.Options{Programs: hostPrograms(t.Context())})
+	sys := ran.Systems[0]
+	watch, client, state := &sys.Programs[0], &sys.Programs[2], &sys.Programs[3]
+	const flap = "  event_type IBV_EVENT_PORT_ERR (10), port 1\n  event_type IBV_EVENT_PORT_ACTIVE (9), port 1\n"
+	if want := flap + flap + "  event_type IBV_EVENT_DEVICE_FATAL (8), port 1\n"; !strings.HasSuffix(watch.Output, want) {
+		t.Errorf("ibv_asyncwatch printed\n%sexpected at its end\n%s", watch.Output, want)
+	}
+	// IBV_WC_WR_FLUSH_ERR with the vendor's byte of a flush.
+	if client.Status != 1 || !strings.Contains(client.Output, "Failed status 5:") || !strings.Contains(client.Output, "syndrom 0xf9") {
+		t.Errorf("ib_write_bw ended with %d:\n%s", client.Status, client.Output)
+	}
+	if want := "1: DOWN\nFailed to open device\n"; state.Output != want {
+		t.Errorf("of the port and the device programs saw\n%sexpected\n%s", state.Output, want)
+	}
+	var all []string
+	for _, e := range sys.Timeline.Events {
+		all = append(all, e.What)
+	}
+	text := strings.Join(all, "\n")
+	for _, want := range []string{"h0->tor0: down\nh0: event: port error\ntor0->h0: down\n", "h1: its queue pair 1 fails\nh1: queue pair 0x10: event: local work queue catastrophic error\n", "h0: its device dies\nh0: event: local catastrophic error"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the timeline is\n%s\nexpected %q in it", text, want)
 		}
 	}
 }

@@ -384,7 +384,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 	}
 	if result == nil || len(result.Systems) == 0 {
 		r.missing(s, 0)
-		return err
+		return errors.Join(err, r.outputsBeside(err))
 	}
 	r.missing(s, len(result.Systems))
 	result.Misses = bench.Misses(s, result)
@@ -394,7 +394,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 			return errors.Join(err, printed)
 		}
 	}
-	err = errors.Join(err, results.Table(r.table, result))
+	err = errors.Join(err, results.Table(r.table, result), r.outputsBeside(err))
 	if r.verbose {
 		err = errors.Join(err, howItRan(r.table, result, took))
 	}
@@ -429,6 +429,16 @@ func (r *runner) missing(s *scenario.Scenario, from int) {
 		m.Systems = append(m.Systems, sys.Name)
 	}
 	r.doc.Missing = append(r.doc.Missing, m)
+}
+
+// outputsBeside shows what programs of hosts printed before an error ended the run.
+func (r *runner) outputsBeside(err error) error {
+	p := (*bench.ProgramsError)(nil)
+	if !errors.As(err, &p) {
+		return nil
+	}
+	r.doc.Missing[len(r.doc.Missing)-1].Programs = p.Programs
+	return results.WritePrograms(r.table, p.System, p.Programs)
 }
 
 // outputs are the files to write; nil where none is wanted.

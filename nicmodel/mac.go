@@ -289,13 +289,17 @@ type Sent struct {
 }
 
 // OnTransmit calls f with each packet of which the NIC puts the first bit on the wire,
-// valid during the call. nil removes the callback.
+// valid during the call, after those that were given before. nil removes all.
 func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 	if f == nil {
 		n.mac.capture = nil
 		return
 	}
+	before := n.mac.capture
 	n.mac.capture = func(now units.Time, h fabric.Handle) {
+		if before != nil {
+			before(now, h)
+		}
 		x := n.chip.Frames.At(h)
 		p := Sent{
 			Header: &x.Desc.Header, SrcQP: x.SrcQPN, DstQP: x.DstQPN, QKey: x.QKey, Bytes: x.Desc.Payload, Src: n.chip.Net.Packet(h).Src, Frame: &x.Wire,

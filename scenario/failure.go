@@ -10,24 +10,52 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Failure is a link that is down, slow or lossy for a while. Of several at a time it
+// Failure is something that fails, for a while or to the end ([failures.md](failures.md) has what programs see of it):
+// a link, a host's port, or a NIC. Each names one of the three. Of several at a time about a link it
 // is down if one says so, and has the lowest rate and the highest loss of them.
 type Failure struct {
 	// A direction of the link, such as `tor0->spine0`.
-	Link string `yaml:"link" eg:"tor0->spine0" req:"yes"`
+	Link string `yaml:"link" eg:"tor0->spine0"`
+	// A host, for the link at its port.
+	Port string `yaml:"port" eg:"h0"`
+	// A host, for its NIC: give `dies` or `qp`.
+	NIC string `yaml:"nic" eg:"h0"`
 	// Whether the other direction fails with it.
 	Both bool `yaml:"both" eg:"false"`
 	// When it begins.
 	At units.Time `yaml:"at" eg:"2ms"`
+	// In place of `at`: it begins when the link has carried so many packets; with `nic`, when the NIC has sent them, or its
+	// queue pair `qp`.
+	Packet uint64 `yaml:"packet" eg:"1000"`
 	// How long it lasts; 0 is to the end of the run.
 	For units.Time `yaml:"for" eg:"500us"`
-	// The link is cut: what is on it and what is put on it is lost.
+	// It begins again so long after each beginning: a link that flaps.
+	Every units.Time `yaml:"every" eg:"1ms"`
+	// How often it begins; 0 is to the end of the run.
+	Times int `yaml:"times" eg:"5"`
+	// The link is cut: what is on it and what is put on it is lost. A host's port goes down
+	// with both directions of its link.
 	Down bool `yaml:"down" eg:"true"`
+	// The link loses all, and nobody notices: ports stay up, and switches use it as before.
+	Silent bool `yaml:"silent" eg:"true"`
 	// What is left of the link's rate; 0 is all of it.
 	Rate units.Rate `yaml:"rate" eg:"10Gbps"`
 	// Probability of loss for each packet.
 	Loss float64 `yaml:"loss" eg:"0.01"`
+	// Probability that bits of a packet are inverted, so that its far end drops it.
+	Corrupt float64 `yaml:"corrupt" eg:"0.001"`
+	// The NIC is gone, to the end of the run.
+	Dies bool `yaml:"dies" eg:"true"`
+	// A queue pair of the NIC that goes to ERR: 1 is the first that was made.
+	QP int `yaml:"qp" eg:"1"`
+
+	// link is the name of the link, of Link or Port, and Host is the index of NIC.
+	link string
+	Host int `yaml:"-"`
 }
+
+// OfNIC reports whether it is about a NIC.
+func (f *Failure) OfNIC() bool { return f.NIC != "" }
 
 // EIN is Pulser's explicit incast notification (its Algorithm 1): on every packet from
 // when the queue that it leaves grows faster than `gradient`, to the first that leaves
@@ -73,12 +101,71 @@ func (f *Failure) SetDefaults() { *f = Failure{Both: true} }
 
 // check holds the failure against the network.
 func (f *Failure) check(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
-	l, err := g.FindLink(f.Link)
+	switch {
+	case f.NIC != "" && f.Link == "" && f.Port == "":
+		f.checkNIC(d, at, path, g)
+	case f.NIC == "" && f.Port != "" && f.Link == "":
+		h, err := g.Host(f.Port)
+		if err != nil {
+			d.Fail(at(path+".port"), "%v", err)
+			return
+		}
+		f.link = g.LinkName(g.HostLink(h))
+		f.checkLink(d, at, path, ".port", g)
+	case f.NIC == "" && f.Port == "" && f.Link != "":
+		f.link = f.Link
+		f.checkLink(d, at, path, ".link", g)
+	default:
+		d.Fail(at(path), "name what fails: one of link, port and nic")
+	}
+}
+
+func (f *Failure) checkLink(d *tree.Document, at func(string) string, path, key string, g *fabric.Topology) {
+	l, err := g.FindLink(f.link)
 	if err != nil {
-		d.Fail(at(path+".link"), "%v", err)
+		d.Fail(at(path+key), "%v", err)
 	} else if full := g.Link(l).Rate; f.Rate >= full {
 		d.Fail(at(path+".rate"), "is %v: choose less than the link has, %v", f.Rate, full)
 	}
+	if f.Dies || f.QP != 0 {
+		d.Fail(at(path), "dies and qp are a NIC's: name it by nic")
+	}
+}
+
+func (f *Failure) checkNIC(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
+	var err error
+	if f.Host, err = g.Host(f.NIC); err != nil {
+		d.Fail(at(path+".nic"), "%v", err)
+	}
+	switch {
+	case f.Down || f.Silent || f.Rate != 0 || f.Loss != 0 || f.Corrupt != 0:
+		d.Fail(at(path), "down, silent, rate, loss and corrupt are a link's: name the host by port, or a link")
+	case f.Dies == (f.QP != 0):
+		d.Fail(at(path), "say what happens to the NIC: dies: true, or qp: 1 for its first queue pair")
+	case f.QP < 0:
+		d.Fail(at(path+".qp"), "is %d: 1 is the NIC's first queue pair", f.QP)
+	case f.For != 0 || f.Every != 0 || f.Times != 0:
+		d.Fail(at(path), "for, every and times are a link's: a NIC that is gone, or a queue pair in ERR, does not come back by itself")
+	case f.At < 0 || f.At != 0 && f.Packet != 0:
+		d.Fail(at(path+".at"), "is %v: give a time of the run, or packet, one of the two", f.At)
+	}
+}
+
+// fabricFailure is what it does to a link: nothing, if it is about a NIC.
+func (f *Failure) fabricFailure() fabric.Failure {
+	if f.OfNIC() {
+		return fabric.Failure{}
+	}
+	one := fabric.Failure{
+		Link: f.link, Both: f.Both, From: f.At, Down: f.Down, Rate: f.Rate, Loss: f.Loss, Corrupt: f.Corrupt, Every: f.Every, Times: f.Times, Packet: f.Packet,
+	}
+	if f.Silent {
+		one.Loss = 1
+	}
+	if f.For != 0 {
+		one.To = f.At + f.For
+	}
+	return one
 }
 
 // checkClasses checks which priorities have something of their own.

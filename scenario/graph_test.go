@@ -108,7 +108,7 @@ func TestFailureKeys(t *testing.T) {
 func TestFailureErrors(t *testing.T) {
 	for set, want := range map[string]string{
 		"fabric.failures=[{link: tor0->h9, down: true}]":           `failures[0].link: there is no link "tor0->h9"`,
-		"fabric.failures=[{link: tor0->h1}]":                       "failures[0]: it changes nothing: give down, rate or loss",
+		"fabric.failures=[{link: tor0->h1}]":                       "failures[0]: it changes nothing: give down, silent, rate, loss or corrupt",
 		"fabric.failures=[{link: tor0->h1, rate: 10Gbps}]":         "failures[0].rate: is 10Gbps: choose less than the link has",
 		"fabric.failures=[{link: tor0->h1, rate: -1Gbps}]":         "failures[0].rate: is -1Gbps",
 		"fabric.failures=[{link: tor0->h1, loss: 2}]":              "failures[0].loss: is 2",

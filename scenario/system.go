@@ -108,11 +108,7 @@ func (s *System) FabricConfig() fabric.Config {
 		c.Faults = append(c.Faults, fabric.Fault{Link: x.Link, Loss: x.Loss})
 	}
 	for _, x := range f.Failures {
-		one := fabric.Failure{Link: x.Link, Both: x.Both, From: x.At, Down: x.Down, Rate: x.Rate, Loss: x.Loss}
-		if x.For != 0 {
-			one.To = x.At + x.For
-		}
-		c.Failures = append(c.Failures, one)
+		c.Failures = append(c.Failures, x.fabricFailure())
 	}
 	return c
 }

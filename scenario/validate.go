@@ -300,6 +300,9 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		sys.nic = &c
 	}
 	failSettings(d, at, "nic", ofNIC.CheckAll(n))
+	if i := slices.IndexFunc(sys.Fabric.Failures, func(f Failure) bool { return f.OfNIC() }); i >= 0 && sys.Reduced() {
+		d.Fail(at(fmt.Sprintf("fabric.failures[%d].nic", i)), "reduced NICs have no device and no queue pairs that fail: set nic.model to staged, or name a link or port")
+	}
 	if !sys.Reduced() {
 		if m := n.MTU; ofNIC.Holds(n, "mtu") && !ib.MTU(m).Valid() {
 			d.Fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)

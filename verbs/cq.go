@@ -70,7 +70,8 @@ type WC struct {
 	QPN     uint32
 	SrcQP   uint32 // UD only
 
-	// VendorErr is the provider's own code for a failure.
+	// VendorErr is the provider's own code for a failure: a ConnectX's vendor_err_synd, 0 where
+	// it is unknown. Devices sim: and soft: give what public logs of a ConnectX show.
 	VendorErr uint32
 
 	// Timestamp is the device's free-running counter when the operation

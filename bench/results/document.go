@@ -106,6 +106,8 @@ type Document struct {
 type Missing struct {
 	Scenario string   `json:"scenario"`
 	Systems  []string `json:"systems"`
+	// Programs are those of hosts that the first of the systems had begun to run.
+	Programs []HostProgram `json:"programs,omitempty"`
 }
 
 func (m Missing) String() string { return m.Scenario + " (" + strings.Join(m.Systems, ", ") + ")" }

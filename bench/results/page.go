@@ -148,7 +148,7 @@ func reportRun(sources []source) report.Run {
 		return values
 	}
 	run.Facts = facts(sources)
-	run.Tables, run.Timelines = nicTables(sources), nicTimelines(sources)
+	run.Tables, run.Timelines = append(failureTables(sources), nicTables(sources)...), nicTimelines(sources)
 	for _, from := range sources {
 		for _, s := range from.r.Systems {
 			for i := range s.Programs {

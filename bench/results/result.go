@@ -62,6 +62,9 @@ type System struct {
 	// NICs are the NICs that the scenario inspects.
 	NICs []NICUse `json:"nics,omitempty"`
 
+	// Timeline is of the scenario's failures (fabric.failures), and what they set off; nil without.
+	Timeline *Timeline `json:"timeline,omitempty"`
+
 	// Programs are the programs that hosts ran, in the order in which the scenario
 	// has them.
 	Programs []HostProgram `json:"programs,omitempty"`

@@ -155,7 +155,12 @@ func (r *Result) table(w io.Writer) error {
 	}
 	writeGrid(&b, grid)
 	for _, s := range r.Systems {
-		s.programs(&b)
+		// Into memory, both.
+		if s.Timeline != nil {
+			fmt.Fprintf(&b, "\n%s: failures, and what they set off\n", s.Name)
+			_ = s.Timeline.write(&b)
+		}
+		_ = WritePrograms(&b, s.Name, s.Programs)
 	}
 	for _, line := range r.rulingLines() {
 		b.WriteString(line + "\n")

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -84,6 +85,8 @@ func (n *Network) Divide(lanes int) error {
 	switch {
 	case lanes < 1:
 		return fmt.Errorf("fabric: a network divided among %d lanes: set 1 or more", lanes)
+	case slices.ContainsFunc(n.cfg.Failures, func(f Failure) bool { return f.Packet > 0 }):
+		return errors.New("fabric: a failure that begins with a packet: give it a time, and the network can be divided")
 	case window <= 0:
 		return fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
 	case slices.ContainsFunc(n.nodes, func(v nodeState) bool { return v.count > maxDegree }):

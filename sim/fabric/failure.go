@@ -12,12 +12,18 @@ import (
 // Failure is a fault of a link for a while. Of several at a time, the link is down if one
 // says so, and has their lowest rate and their highest probability of loss.
 type Failure struct {
-	Link string // a direction, such as "tor0->spine1"
+	Link string // a direction, such as "tor0->spine1"; a Failure without it is none
 	Both bool   // the other direction fails in the same way
 	// From and To bound the time in which it holds: from From on, and before To; a
-	// To of 0 is never.
-	From units.Time `yaml:"at" range:"[0,1000s]"`
-	To   units.Time
+	// To of 0 is never. With Every it holds again so long after each beginning, Times times
+	// in all, or for ever with 0.
+	From  units.Time `yaml:"at" range:"[0,1000s]"`
+	To    units.Time
+	Every units.Time `yaml:"every" range:"[0,1000s]"`
+	Times int        `yaml:"times" range:"[0,1000000]" of:"times"`
+	// Packet has it begin when the link has carried so many packets, in place of From; To is
+	// then as much later as it is after 0.
+	Packet uint64 `yaml:"packet" range:"[0,1000000000000]" of:"packets"`
 	// Down is a link that is cut: what is on it is lost, and so is what is put on
 	// it, at line rate, until switches know another way (Config.Reroute). Pause
 	// frames that it would carry are lost, and pauses of either direction end, as
@@ -25,22 +31,65 @@ type Failure struct {
 	Down bool
 	Rate units.Rate `yaml:"rate" range:"(0,)" zero:"all of it"`    // what is left of it
 	Loss float64    `yaml:"loss" range:"[0,1]" as:"a probability"` // of each packet
+	// Corrupt is the probability that bits of a packet are inverted on the link, so that its
+	// far end drops it: a switch by the frame's check sequence, a host's NIC by that or the ICRC.
+	Corrupt float64 `yaml:"corrupt" range:"[0,1]" as:"a probability"`
 }
 
 // rules holds its fields against each other, by their names in scenarios: at, and for how long.
 func (f *Failure) rules(at string) error {
+	if f.Link == "" {
+		return nil
+	}
 	var errs []error
 	if span := f.To - f.From; f.To != 0 && (span <= 0 || span > maxSpan) {
 		errs = append(errs, field.Bad("fabric", at+".for", span, "choose a span above 0, or 0 for the rest of the run"))
 	}
-	if !f.Down && f.Rate == 0 && f.Loss == 0 {
-		errs = append(errs, field.Bad("fabric", at, nil, "it changes nothing: give down, rate or loss"))
+	if !f.Down && f.Rate == 0 && f.Loss == 0 && f.Corrupt == 0 {
+		errs = append(errs, field.Bad("fabric", at, nil, "it changes nothing: give down, silent, rate, loss or corrupt"))
+	}
+	switch {
+	case f.Every != 0 && (f.To == 0 || f.Every <= f.To-f.From):
+		errs = append(errs, field.Bad("fabric", at+".every", f.Every, "choose more than for, the time that it lasts"))
+	case f.Every == 0 && f.Times != 0:
+		errs = append(errs, field.Bad("fabric", at+".times", f.Times, "give every, the time from one beginning to the next"))
+	}
+	if f.Packet != 0 && (f.From != 0 || f.Every != 0) {
+		errs = append(errs, field.Bad("fabric", at+".packet", f.Packet, "leave at and every out: it begins with that packet, once"))
 	}
 	return errors.Join(errs...)
 }
 
-// holds reports whether the failure is active.
-func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 0 || now < f.To) }
+// holds reports whether the failure is active, if it began first at a time.
+func (f *Failure) holds(now, began units.Time) bool {
+	if now < began {
+		return false
+	}
+	if f.Every > 0 {
+		k := (now - began) / f.Every
+		if f.Times > 0 && k >= units.Time(f.Times) {
+			return false
+		}
+		began += k * f.Every
+	}
+	return f.To == 0 || now < began+f.To-f.From
+}
+
+// LinkChange is the state of a link that a Failure has changed.
+type LinkChange struct {
+	Link    LinkID
+	Down    bool
+	Rate    units.Rate
+	Loss    float64
+	Corrupt float64
+}
+
+// OnFailure calls f, as an event of the engine, when Config.Failures have changed a link's state, after the
+// change.
+func (n *Network) OnFailure(f func(now units.Time, c LinkChange)) { n.onFailure = f }
+
+// Down reports whether a link is down now.
+func (n *Network) Down(l LinkID) bool { return n.cold[n.portOf[l]].down }
 
 // failing changes links at the times of Config.Failures. It is a destination of events of
 // its own, after all hosts and switches and before destinations added later: at one
@@ -52,11 +101,14 @@ type failing struct {
 	src   des.Source
 	links map[uint32]*failingLink // by port, read by key only
 	of    [][]uint32              // ports of each of Config.Failures
+	began []units.Time            // of each, the first time; Never before its packet
 }
 
 // failingLink is a link that some failures are about.
 type failingLink struct {
-	failures []*Failure
+	failures []int            // of Config.Failures
+	packets  []int            // of these, those that wait for a packet
+	state    LinkChange       // as it is
 	kind     uint16           // with nothing wrong
 	kinds    []degraded       // by lower rates
 	loss     uint64           // of coldPort.lossBelow, with nothing wrong
@@ -74,6 +126,7 @@ type degraded struct {
 const (
 	failureEvent uint32 = iota
 	rerouteEvent
+	packetEvent // the link has carried as many packets as the failure waits for
 )
 
 func (n *Network) buildFailures(seed uint64) error {
@@ -82,8 +135,13 @@ func (n *Network) buildFailures(seed uint64) error {
 	}
 	x := &failing{n: n, links: map[uint32]*failingLink{}}
 	x.id, x.src = n.eng.AddHandler(x), n.eng.NewSource()
+	n.failures = x
 	for i := range n.cfg.Failures {
 		f := &n.cfg.Failures[i]
+		if f.Link == "" {
+			x.of, x.began = append(x.of, nil), append(x.began, units.Never)
+			continue
+		}
 		l, err := n.topo.FindLink(f.Link)
 		if err != nil {
 			return fmt.Errorf("in Failures: %w", err)
@@ -94,20 +152,31 @@ func (n *Network) buildFailures(seed uint64) error {
 		}
 		x.of = append(x.of, both)
 		for _, id := range both {
-			if err := x.add(id, f, seed); err != nil {
+			if err := x.add(id, i, seed); err != nil {
 				return err
 			}
 		}
-		n.eng.Schedule(f.From, &x.src, x.id, failureEvent, uint64(i))
-		if f.To > 0 {
-			n.eng.Schedule(f.To, &x.src, x.id, failureEvent, uint64(i))
+		if f.Packet > 0 {
+			x.began = append(x.began, units.Never)
+			continue
 		}
+		x.began = append(x.began, f.From)
+		x.schedule(i, f.From)
 	}
 	return nil
 }
 
-func (x *failing) add(id uint32, f *Failure, seed uint64) error {
-	n := x.n
+// schedule has a failure begin at a time, and end.
+func (x *failing) schedule(i int, from units.Time) {
+	n, f := x.n, &x.n.cfg.Failures[i]
+	n.eng.Schedule(from, &x.src, x.id, failureEvent, uint64(i))
+	if f.To > 0 {
+		n.eng.Schedule(from+f.To-f.From, &x.src, x.id, failureEvent, uint64(i))
+	}
+}
+
+func (x *failing) add(id uint32, i int, seed uint64) error {
+	n, f := x.n, &x.n.cfg.Failures[i]
 	fl, ok := x.links[id]
 	if !ok {
 		c := &n.cold[id]
@@ -120,9 +189,14 @@ func (x *failing) add(id uint32, f *Failure, seed uint64) error {
 		} else {
 			fl.latency = n.cfg.HostReceive
 		}
+		fl.state = LinkChange{Link: n.linkOf(id), Rate: n.kinds[fl.kind].rate, Loss: share(fl.loss)}
 		x.links[id] = fl
 	}
-	fl.failures = append(fl.failures, f)
+	fl.failures = append(fl.failures, i)
+	if f.Packet > 0 && len(x.of[i]) > 0 && x.of[i][0] == id {
+		fl.packets = append(fl.packets, i)
+		n.ports[id].flags |= faulty
+	}
 	if full := n.kinds[fl.kind].rate; f.Rate >= full {
 		return fmt.Errorf("fabric: failure of %s leaves a rate of %v: set less than that of the link, %v", f.Link, f.Rate, full)
 	}
@@ -141,13 +215,31 @@ func (x *failing) add(id uint32, f *Failure, seed uint64) error {
 
 // Handle implements des.Handler.
 func (x *failing) Handle(ev des.Event) {
-	if ev.Kind == rerouteEvent {
+	switch f := &x.n.cfg.Failures[ev.Arg%uint64(len(x.of))]; {
+	case ev.Kind == rerouteEvent:
 		x.n.reroute()
 		return
+	case ev.Kind == packetEvent:
+		x.began[ev.Arg] = ev.At
+		x.schedule(int(ev.Arg), ev.At)
+		return
+	case f.Every > 0 && ev.At >= f.From && (ev.At-f.From)%f.Every == 0:
+		if k := (ev.At-f.From)/f.Every + 1; f.Times == 0 || k < units.Time(f.Times) {
+			x.schedule(int(ev.Arg), f.From+k*f.Every)
+		}
 	}
 	changed := false
 	for _, id := range x.of[ev.Arg] {
-		changed = x.links[id].apply(x.n, ev.At, id) || changed
+		changed = x.links[id].apply(x, ev.At, id) || changed
+	}
+	if tell := x.n.onFailure; tell != nil {
+		for _, id := range x.of[ev.Arg] {
+			fl := x.links[id]
+			if now := fl.now(x.n, id); now != fl.state {
+				fl.state = now
+				tell(ev.At, now)
+			}
+		}
 	}
 	if changed && x.n.cfg.Reroute > 0 {
 		x.n.eng.Schedule(ev.At+x.n.cfg.Reroute, &x.src, x.id, rerouteEvent, 0)
@@ -156,14 +248,16 @@ func (x *failing) Handle(ev des.Event) {
 
 // apply puts a link into its state at a time, and reports whether the link went
 // down or came up.
-func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
-	down, loss, kind, rate := false, fl.loss, fl.kind, n.kinds[fl.kind].rate
-	for _, f := range fl.failures {
-		if !f.holds(now) {
+func (fl *failingLink) apply(x *failing, now units.Time, id uint32) bool {
+	n := x.n
+	down, loss, corrupt, kind, rate := false, fl.loss, uint64(0), fl.kind, n.kinds[fl.kind].rate
+	for _, i := range fl.failures {
+		f := &n.cfg.Failures[i]
+		if !f.holds(now, x.began[i]) {
 			continue
 		}
 		down = down || f.Down
-		loss = max(loss, probability(f.Loss))
+		loss, corrupt = max(loss, probability(f.Loss)), max(corrupt, probability(f.Corrupt))
 		for _, d := range fl.kinds {
 			if f.Rate == d.rate && d.rate < rate {
 				kind, rate = d.kind, d.rate
@@ -182,8 +276,8 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	if down {
 		loss = always
 	}
-	c.lossBelow = loss
-	if l.flags &^= faulty; loss > 0 {
+	c.lossBelow, c.corruptBelow = loss, corrupt
+	if l.flags &^= faulty; loss > 0 || corrupt > 0 || len(fl.packets) > 0 {
 		l.flags |= faulty
 	}
 	switch {
@@ -202,6 +296,50 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 		}
 	}
 	return was != down
+}
+
+// now returns the state of the link.
+func (fl *failingLink) now(n *Network, id uint32) LinkChange {
+	c := &n.cold[id]
+	s := LinkChange{Link: n.linkOf(id), Down: c.down, Rate: n.kinds[n.ports[id].kind].rate, Corrupt: share(c.corruptBelow)}
+	if !c.down {
+		s.Loss = share(c.lossBelow)
+	}
+	return s
+}
+
+// share is the inverse of probability.
+func share(below uint64) float64 { return float64(below) / float64(always) }
+
+// carried counts a packet on a link of which failures wait for packets.
+func (x *failing) carried(at uint32, packets uint64) {
+	fl := x.links[at]
+	if fl == nil {
+		return
+	}
+	for _, i := range fl.packets {
+		if x.n.cfg.Failures[i].Packet == packets {
+			x.n.eng.Schedule(x.n.eng.Now(), &x.src, x.id, packetEvent, uint64(i))
+		}
+	}
+}
+
+// spoiled reports whether a faulty link loses the packet that is put on it, and counts it.
+func (x *Lane) spoiled(at uint32, l *port) bool {
+	c := &x.n.cold[at]
+	if f := x.n.failures; f != nil && !x.divided {
+		f.carried(at, l.txPackets)
+	}
+	switch {
+	case c.loss.Uint64()>>11 < c.lossBelow:
+		c.lost++
+	case c.corruptBelow > 0 && c.loss.Uint64()>>11 < c.corruptBelow:
+		c.lost++
+		c.corrupted++
+	default:
+		return false
+	}
+	return true
 }
 
 // always is a threshold above every number of 53 uniform bits.

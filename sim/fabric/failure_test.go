@@ -378,3 +378,105 @@ func TestEIN(t *testing.T) {
 		t.Errorf("%d of %d marked, the port says %d", marked, len(got), s.EINMarks)
 	}
 }
+
+// lostOf returns the packets, sent every 100 ns from 0 on, that failures of h0's link lose.
+func lostOf(t *testing.T, packets int, failures ...Failure) (lost []int, r *rig) {
+	t.Helper()
+	r = failingRig(t, failures...)
+	for i := range packets {
+		r.send(units.Time(i)*100*units.Nanosecond, whole{Size: 1230, Dst: 1, User: uint64(i)})
+	}
+	r.e.RunUntil(units.Time(packets) * us) // those that flap for ever have no end
+	came := map[int]bool{}
+	for _, a := range r.nics[1].got {
+		came[int(a.User)] = true
+	}
+	for i := range packets {
+		if !came[i] {
+			lost = append(lost, i)
+		}
+	}
+	return lost, r
+}
+
+// A link that flaps is down after each beginning, as often as is said.
+func TestFlapping(t *testing.T) {
+	for _, times := range []int{0, 1, 3} {
+		// Silent, so that nothing is lost but what is put on it: from 2 us on for 1 us, each 5 us.
+		lost, _ := lostOf(t, 400, Failure{Link: "h0->tor0", From: 2 * us, To: 3 * us, Every: 5 * us, Times: times, Loss: 1})
+		var want []int
+		for k := range 8 {
+			if times > 0 && k >= times {
+				break
+			}
+			for i := range 10 {
+				want = append(want, 20+50*k+i)
+			}
+		}
+		if !slices.Equal(lost, want) {
+			t.Errorf("%d times: lost %v, expected %v", times, lost, want)
+		}
+	}
+}
+
+// A failure begins after the packet that it waits for, and lasts as long as it says.
+func TestFromPacketOn(t *testing.T) {
+	for _, c := range []struct {
+		f    Failure
+		want []int
+	}{
+		{Failure{Packet: 10, To: 500 * units.Nanosecond, Loss: 1}, []int{10, 11, 12, 13}},
+		{Failure{Packet: 1, To: 150 * units.Nanosecond, Loss: 1}, []int{1}},
+		{Failure{Packet: 18, Loss: 1, Both: true}, []int{18, 19}},
+		{Failure{Packet: 21, Loss: 1}, nil},
+	} {
+		c.f.Link = "h0->tor0"
+		if lost, _ := lostOf(t, 20, c.f); !slices.Equal(lost, c.want) {
+			t.Errorf("%+v: lost %v, expected %v", c.f, lost, c.want)
+		}
+	}
+	r := failingRig(t, Failure{Link: "h0->tor0", Packet: 10, Loss: 1})
+	if err := r.n.Divide(2); err == nil || !strings.Contains(err.Error(), "begins with a packet") {
+		t.Errorf("dividing a network with such a failure: %v", err)
+	}
+}
+
+// Corrupt packets take their time on the link, are lost, and counted as such.
+func TestCorrupt(t *testing.T) {
+	lost, r := lostOf(t, 2000, Failure{Link: "h0->tor0", Corrupt: 0.1})
+	s := r.n.Port(r.link(t, "h0->tor0")).Stats()
+	if n := len(lost); n < 150 || n > 250 || s.Corrupted != uint64(n) || s.Lost != s.Corrupted || s.TxPackets != 2000 {
+		t.Errorf("%d of 2000 packets lost, %+v", n, s)
+	}
+}
+
+// What becomes of a link is told once a change, of both directions.
+func TestOnFailure(t *testing.T) {
+	r := failingRig(t,
+		Failure{Link: "h0->tor0", Both: true, From: 10 * us, To: 20 * us, Down: true},
+		Failure{Link: "h0->tor0", From: 12 * us, To: 30 * us, Rate: 10 * units.Gbps, Loss: 0.25},
+		Failure{Link: "tor0->h0", From: 10 * us, To: 15 * us, Down: true, Corrupt: 0.5})
+	type told struct {
+		at units.Time
+		c  LinkChange
+	}
+	var got []told
+	r.n.OnFailure(func(now units.Time, c LinkChange) {
+		got = append(got, told{now, c})
+		if r.n.Down(c.Link) != c.Down {
+			t.Errorf("at %v: %+v, and Down says otherwise", now, c)
+		}
+	})
+	r.run()
+	out, in := r.link(t, "h0->tor0"), r.link(t, "tor0->h0")
+	full, slow := 100*units.Gbps, 10*units.Gbps
+	want := []told{
+		{10 * us, LinkChange{out, true, full, 0, 0}}, {10 * us, LinkChange{in, true, full, 0, 0.5}},
+		{12 * us, LinkChange{out, true, slow, 0, 0}}, {15 * us, LinkChange{in, true, full, 0, 0}},
+		{20 * us, LinkChange{out, false, slow, 0.25, 0}}, {20 * us, LinkChange{in, false, full, 0, 0}},
+		{30 * us, LinkChange{out, false, full, 0, 0}},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told\n%+v, expected\n%+v", got, want)
+	}
+}

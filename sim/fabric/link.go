@@ -47,8 +47,11 @@ type coldPort struct {
 	pauseFrames uint64
 	lost        uint64 // of the packets that this end sent, by faults
 	severed     uint64 // and those to this end that were on the link when it was cut
+	corrupted   uint64 // of the lost ones
 	lossBelow   uint64 // of 2^53
-	loss, ecn   des.Stream
+	// corruptBelow is the same of packets that are corrupted.
+	corruptBelow uint64
+	loss, ecn    des.Stream
 
 	pauses   outlet // pause frames on the wire, in a divided network
 	asserted uint8  // priorities that this end asks the far end to pause
@@ -102,8 +105,7 @@ func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e *entry) {
 	l.busyUntil = start
 	l.txBytes += int64(size)
 	l.txPackets++
-	if l.flags&faulty != 0 && n.cold[at].loss.Uint64()>>11 < n.cold[at].lossBelow {
-		n.cold[at].lost++
+	if l.flags&faulty != 0 && x.spoiled(at, l) {
 		x.totals.Lost++
 		x.Free(e.handle())
 		return

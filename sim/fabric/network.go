@@ -39,7 +39,10 @@ type Network struct {
 
 	prios   uint32
 	failing bool // there are Failures
-	staged  bool // some switch has a Stage
+	// failures has their state, and onFailure is told of it.
+	failures  *failing
+	onFailure func(now units.Time, c LinkChange)
+	staged    bool // some switch has a Stage
 
 	// Where the numbers of destinations and sources of events start: of nodes, and
 	// of what links send, and of arrivals.

@@ -78,6 +78,7 @@ type PortStats struct {
 	Marks     uint64 // packets marked CE
 	EINMarks  uint64 // packets marked EIN
 	Lost      uint64 // packets lost on the link by a Fault or a Failure
+	Corrupted uint64 // of these, the ones that its far end dropped for inverted bits
 	// WatchdogTrips counts pauses that the watchdog ended, and WatchdogDrops the
 	// packets that it dropped; these are among the Drops.
 	WatchdogTrips, WatchdogDrops uint64
@@ -113,6 +114,7 @@ func (p Port) Stats() PortStats {
 		DropBytes:   c.dropBytes,
 		EINMarks:    c.notices,
 		Lost:        c.lost + p.n.cold[l.peer].severed,
+		Corrupted:   c.corrupted,
 		PauseFrames: c.pauseFrames,
 
 		WatchdogTrips: c.trips, WatchdogDrops: c.stormDrops,

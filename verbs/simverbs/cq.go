@@ -5,9 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // CQ implements verbs.CQ and verbs.ModifiableCQ.
@@ -27,8 +29,8 @@ const pollBatch = 64
 
 // CreateCQ implements verbs.Device.
 func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
-	if d.closed {
-		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrClosed, "")
+	if err := d.usable("create_cq"); err != nil {
+		return nil, err
 	}
 	c := &CQ{dev: d, cap: a.CQE, polled: make([]nicmodel.CQE, pollBatch)}
 	if a.Channel != nil {
@@ -82,6 +84,10 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		e := &c.polled[i]
 		wc[i] = verbs.WC{
 			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, SrcQP: e.SrcQPN, Timestamp: e.Timestamp,
+			VendorErr: connectx.VendorErr(e.Status, e.Opcode&ib.WCRecv != 0),
+		}
+		if e.Status != ib.WCSuccess && e.Status != ib.WCWRFlushErr && c.dev.onFailed != nil {
+			c.dev.onFailed(&wc[i])
 		}
 		if e.HasImm {
 			wc[i].Flags |= verbs.WCWithImm

@@ -24,6 +24,9 @@ type Device struct {
 
 	objects int // PDs, CQs and channels not yet destroyed
 	closed  bool
+	down    bool   // its port
+	gone    bool   // the device: see Die
+	made    uint32 // queue pairs so far
 	qps     map[uint32]*QP
 	cqs     map[uint32]*CQ
 	events  events.Queue
@@ -31,6 +34,8 @@ type Device struct {
 	onCompletion func(now units.Time)
 	onEvent      func(now units.Time)
 	onAsync      func()
+	onFailed     func(wc *verbs.WC)
+	onRaised     func(e verbs.AsyncEvent)
 
 	// The host clock runs on while a processor waits for a register read, though
 	// simulated time does not advance: see ReadClock.
@@ -76,8 +81,12 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 	if num != 1 {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
+	state := verbs.PortActive
+	if d.down || d.gone {
+		state = verbs.PortDown
+	}
 	return verbs.PortAttr{
-		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), MaxMsgSize: ib.MaxMessage, GIDs: 1, PKeys: 1, LinkName: "Ethernet",
+		State: state, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), MaxMsgSize: ib.MaxMessage, GIDs: 1, PKeys: 1, LinkName: "Ethernet",
 	}, nil
 }
 
@@ -99,8 +108,8 @@ func (d *Device) GID(port, index int) (netip.Addr, error) {
 
 // AllocPD implements verbs.Device.
 func (d *Device) AllocPD() (verbs.PD, error) {
-	if d.closed {
-		return nil, verbs.Errorf("alloc_pd", d.name, verbs.ErrClosed, "")
+	if err := d.usable("alloc_pd"); err != nil {
+		return nil, err
 	}
 	d.objects++
 	return &PD{dev: d, num: d.nic.AllocPD()}, nil
@@ -108,8 +117,8 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 
 // CreateCompChannel implements verbs.Device.
 func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
-	if d.closed {
-		return nil, verbs.Errorf("create_comp_channel", d.name, verbs.ErrClosed, "")
+	if err := d.usable("create_comp_channel"); err != nil {
+		return nil, err
 	}
 	d.objects++
 	return &CompChannel{dev: d}, nil
@@ -162,10 +171,17 @@ func (d *Device) pumpEvents() {
 				ev.QP = q
 			}
 		}
-		d.events.Add(ev)
-		if d.onAsync != nil {
-			d.onAsync()
-		}
+		d.raise(ev)
+	}
+}
+
+func (d *Device) raise(e verbs.AsyncEvent) {
+	d.events.Add(e)
+	if d.onRaised != nil {
+		d.onRaised(e)
+	}
+	if d.onAsync != nil {
+		d.onAsync()
 	}
 }
 
@@ -288,6 +304,9 @@ func (p *PD) register(buf []byte, length uint64, access ib.AccessFlags) (verbs.M
 func (p *PD) registered(access ib.AccessFlags, by func(*nicmodel.NIC) (nicmodel.Region, error)) (verbs.MR, error) {
 	if p.gone {
 		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	if err := p.dev.usable("reg_mr"); err != nil {
+		return nil, err
 	}
 	r, err := by(p.dev.nic)
 	if err != nil {

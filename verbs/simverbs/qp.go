@@ -23,8 +23,9 @@ type QP struct {
 	attr   verbs.QPAttr
 	srq    *SRQ
 	gone   bool
-	resets uint8 // distinguishes doorbells from before a reset
-	stamps bool  // of sending
+	made   uint32 // how many had been made with it
+	resets uint8  // distinguishes doorbells from before a reset
+	stamps bool   // of sending
 	// everyAck is SendConfig.AckReqEvery, decided when the peer is known.
 	everyAck int
 	kinds    verbs.TelemetryKinds // known with the peer, too
@@ -41,6 +42,9 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	if p.gone {
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	if err := d.usable("create_qp"); err != nil {
+		return nil, err
 	}
 	if _, ok := steps[a.Type]; !ok {
 		return bad(verbs.ErrNotSupported, "the model has RC, UC and UD queue pairs, not %v", a.Type)
@@ -74,7 +78,8 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
-	q.num = num
+	d.made++
+	q.num, q.made = num, d.made
 	q.attr.Cap = a.Cap
 	send.users++
 	recv.users++
@@ -122,6 +127,9 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if q.gone {
 		return bad(verbs.ErrClosed, "")
+	}
+	if q.pd.dev.gone && a.State != ib.Err {
+		return bad(verbs.ErrNoDevice, "")
 	}
 	nic := q.pd.dev.nic
 	now := q.pd.dev.nic.Now()
@@ -527,6 +535,9 @@ type SRQ struct {
 func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	if p.gone {
 		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	if err := p.dev.usable("create_srq"); err != nil {
+		return nil, err
 	}
 	switch most := p.dev.Attr(); {
 	case a.MaxWR < 1 || a.MaxWR > most.MaxSRQWR:

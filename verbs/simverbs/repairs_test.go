@@ -34,4 +34,7 @@ func TestRepairs(t *testing.T) {
 	if got, want := counted.Repairs(), (verbs.Repairs{Retransmitted: 11, AdpRetrans: 6, Timeouts: 6}); wc[0].Status != ib.WCRetryExcErr || got != want {
 		t.Errorf("status %v, %v: %+v, want %+v", wc[0].Status, err, got, want)
 	}
+	if wc[0].VendorErr != 0x81 {
+		t.Errorf("vendor error %#x, expected a ConnectX's, 0x81", wc[0].VendorErr)
+	}
 }

@@ -233,6 +233,11 @@ func (a *ask) returns() bool {
 
 func (a *ask) local() bool { return a.wr.Opcode == ib.WRLocalInv || a.wr.Opcode == ib.WRBindMW }
 
+// vendorErrs are the vendor's bytes of requests that fail (docs/failures.md).
+var vendorErrs = map[ib.WCStatus]uint32{
+	ib.WCLocQPOpErr: 0x68, ib.WCLocProtErr: 0x52, ib.WCWRFlushErr: 0xf9, ib.WCRemInvReqErr: 0x8a, ib.WCRemAccessErr: 0x88, ib.WCRemOpErr: 0x89, ib.WCRetryExcErr: 0x81,
+}
+
 // flushSends ends all requests, the oldest with a status that is not success, if given.
 func (t *twin) flushSends(status ib.WCStatus, anyTime bool) {
 	done := 0
@@ -265,7 +270,7 @@ func (t *twin) sendWC(a *ask, status ib.WCStatus, anyTime bool) verbs.WC {
 		n.coalesced = true
 	}
 	t.reports = append(t.reports, n)
-	wc := verbs.WC{WRID: a.wr.WRID, Status: status, Opcode: a.wr.Opcode.Completion(), ByteLen: a.total, QPN: t.qpn, Timestamp: t.stamp()}
+	wc := verbs.WC{WRID: a.wr.WRID, Status: status, Opcode: a.wr.Opcode.Completion(), ByteLen: a.total, QPN: t.qpn, Timestamp: t.stamp(), VendorErr: vendorErrs[status]}
 	if anyTime {
 		wc.Timestamp = 0
 	}
@@ -299,6 +304,9 @@ func (t *twin) flushReceives(anyTime bool) {
 
 func (t *twin) recvWC(wr *verbs.RecvWR, status ib.WCStatus, anyTime bool) verbs.WC {
 	wc := verbs.WC{WRID: wr.WRID, Status: status, Opcode: ib.WCRecv, QPN: t.qpn, Timestamp: t.stamp()}
+	if status == ib.WCWRFlushErr { // the byte of others is unknown
+		wc.VendorErr = vendorErrs[status]
+	}
 	if anyTime {
 		wc.Timestamp = 0
 	}

@@ -57,7 +57,7 @@ func (s *twinScript) acknowledged(psn int32, syndrome uint8) {
 }
 
 func (s *twinScript) completes(id uint64, status ib.WCStatus) {
-	s.polled(s.now, 0, nil, []verbs.WC{{WRID: id, Status: status, Opcode: ib.WCRDMAWrite, QPN: 10}}, true, nil)
+	s.polled(s.now, 0, nil, []verbs.WC{{WRID: id, Status: status, Opcode: ib.WCRDMAWrite, QPN: 10, VendorErr: vendorErrs[status]}}, true, nil)
 }
 
 // A twin finds what a queue pair does that it must not, and what it does not and must.

@@ -165,8 +165,9 @@ func (s *Simulation) remove(t *turn) {
 // Now implements turns.Simulation.
 func (s *Simulation) Now() units.Time { return s.engine.Now() }
 
-// Next implements turns.Simulation.
-func (s *Simulation) Next() units.Time { return s.engine.Next() }
+// Next implements turns.Simulation. The end of the run is the last that is to happen: programs
+// that wait for ever wait until then.
+func (s *Simulation) Next() units.Time { return min(s.engine.Next(), s.end) }
 
 // Step implements turns.Simulation: what the devices' back ends complete in an event, they
 // give to programs at its instant.

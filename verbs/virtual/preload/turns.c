@@ -440,5 +440,6 @@ __attribute__((destructor)) static void unload(void)
 __attribute__((constructor)) static void load(void)
 {
 	syscall(SYS_getppid); /* looks the C library's up, before a signal handler would */
-	simulated();
+	if (simulated())
+		setvbuf(stdout, NULL, _IOLBF, 0); /* a program that is ended with the run can't flush */
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // sendQueue is the requests of a queue pair, oldest first, by running count:
@@ -216,7 +217,7 @@ func (q *QP) completeSend(count uint32, status ib.WCStatus, n noticed) {
 	w := q.sq.at(count)
 	n.ecn, n.ein = q.congestion.marked, q.congestion.ein
 	q.complete(q.init.SendCQ, &verbs.WC{
-		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
+		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp, VendorErr: connectx.VendorErr(status, false),
 	}, places{true, count + 1}, n, q.lastReport(), false)
 	q.congestion.marked, q.congestion.ein = false, false
 }
@@ -226,6 +227,7 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 	q.recv.queue.Free(r.Slot)
 	wc := verbs.WC{
 		WRID: r.ID, Status: r.Status, Opcode: r.Opcode, ByteLen: r.Bytes, Imm: r.Imm, QPN: q.num, Timestamp: e.stamp,
+		VendorErr: connectx.VendorErr(r.Status, true),
 	}
 	if r.HasImm {
 		wc.Flags |= verbs.WCWithImm

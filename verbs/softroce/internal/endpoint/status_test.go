@@ -25,6 +25,14 @@ func statuses(wc []verbs.WC) []ib.WCStatus {
 	return s
 }
 
+func vendorErrs(wc []verbs.WC) []uint32 {
+	var v []uint32
+	for _, c := range wc {
+		v = append(v, c.VendorErr)
+	}
+	return v
+}
+
 // What goes wrong gives the status that the specification has for it, at both
 // ends, and leaves memory alone.
 func TestStatuses(t *testing.T) {
@@ -199,8 +207,13 @@ func TestStatuses(t *testing.T) {
 			a.post(e.l.x, verbs.SendWR{WRID: 2, Opcode: ib.WRRDMAWrite}) // behind it, not signaled
 			w.settle()
 
-			if got := statuses(a.poll()); !slices.Equal(got, []ib.WCStatus{c.status, ib.WCWRFlushErr}) {
+			ended := a.poll()
+			if got := statuses(ended); !slices.Equal(got, []ib.WCStatus{c.status, ib.WCWRFlushErr}) {
 				t.Errorf("completions %v, want %v and a flush", got, c.status)
+			}
+			vendor := map[ib.WCStatus]uint32{ib.WCLocProtErr: 0x52, ib.WCRemInvReqErr: 0x8a, ib.WCRemAccessErr: 0x88, ib.WCRemOpErr: 0x89, ib.WCRetryExcErr: 0x81}[c.status]
+			if got := vendorErrs(ended); !slices.Equal(got, []uint32{vendor, 0xf9}) {
+				t.Errorf("vendor errors %#x, expected %#x and a flush's 0xf9", got, vendor)
 			}
 			if s := e.l.x.State(); s != ib.Err {
 				t.Errorf("the requester is in %v", s)

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"encoding/binary"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
@@ -30,6 +31,11 @@ type entry struct {
 	counter   uint16 // of the WQE
 	syndrome  uint8  // of an error
 	vendor    uint8  // of an error
+}
+
+// fail gives the CQE of a request the error of a status that the device finds by itself.
+func (e *entry) fail(s ib.WCStatus) {
+	e.syndrome, e.vendor = connectx.Syndrome(s), uint8(connectx.VendorErr(s, false))
 }
 
 // put writes the CQE with owner bit owner to b, whose 64 bytes are 0 but for scattered

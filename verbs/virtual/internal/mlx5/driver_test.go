@@ -302,6 +302,7 @@ type wc struct {
 	opcode  uint8 // of the CQE
 	wqe     uint8 // opcode of a request
 	status  uint8 // syndrome
+	vendor  uint8 // vendor_err_synd
 	bytes   uint32
 	imm     uint32
 	user    uint32
@@ -337,7 +338,7 @@ func (q *queue) poll() (w wc, ok bool) {
 	}
 	switch w.opcode {
 	case connectx.CQEReqErr, connectx.CQERespErr:
-		w.status = b64[55]
+		w.vendor, w.status = b64[54], b64[55]
 	default:
 		w.bytes, w.imm, w.ts = be.Uint32(b64[44:]), be.Uint32(b64[36:]), be.Uint64(b64[48:])
 		flags := be.Uint32(b64[24:])

@@ -290,11 +290,10 @@ func (q *QP) onSent(c *CQ, wc *verbs.WC, x *entry) {
 		c.add(x, data)
 		return
 	}
-	status := wc.Status
-	if w.refused != ib.WCSuccess && status != ib.WCWRFlushErr {
-		status = w.refused
+	x.opcode, x.syndrome, x.vendor = connectx.CQEReqErr, connectx.Syndrome(wc.Status), uint8(wc.VendorErr)
+	if w.refused != ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
+		x.fail(w.refused)
 	}
-	x.opcode, x.syndrome, x.vendor = connectx.CQEReqErr, connectx.Syndrome(status), uint8(wc.VendorErr)
 	c.add(x, nil)
 	q.onFailure()
 }

@@ -236,8 +236,8 @@ func (q *QP) refuse(blocks int) {
 	e, s := q.e, &q.send
 	x := entry{
 		opcode: connectx.CQEReqErr, wqeOpcode: s.at(s.next).opcode, qpn: q.num, userIndex: q.cfg.UserIndex, counter: s.next,
-		syndrome: connectx.Syndrome(s.at(s.next).refused),
 	}
+	x.fail(s.at(s.next).refused)
 	if q.cfg.Type != ib.UD {
 		e.poison[0] = verbs.SGE{Length: 1, LKey: noKey}
 		e.wrs[0] = verbs.SendWR{
@@ -254,7 +254,7 @@ func (q *QP) refuse(blocks int) {
 		}
 	}
 	if q.state == ib.Err || q.state == ib.SQE {
-		x.syndrome = connectx.Syndrome(ib.WCWRFlushErr)
+		x.fail(ib.WCWRFlushErr)
 	}
 	s.next += uint16(blocks)
 	c := q.cfg.SendCQ

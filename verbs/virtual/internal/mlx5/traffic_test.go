@@ -304,7 +304,7 @@ func TestDatagrams(t *testing.T) {
 		x[0].write(100, x[0].encode(&wr{opcode: connectx.OpSend, to: to}))
 		x[0].ring()
 		for _, want := range []wc{
-			{id: 99, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 2, counter: 64}, {id: 100, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 5, counter: 65},
+			{id: 99, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 2, vendor: 0x68, counter: 64}, {id: 100, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 5, vendor: 0xf9, counter: 65},
 		} {
 			want.counter = x[0].at(want.id)
 			check(t, l.until(x[0].sendCQ), want, x[0])
@@ -378,15 +378,18 @@ func TestErrors(t *testing.T) {
 			if got.id != 2 || got.opcode != connectx.CQEReqErr || got.status != c.want || got.wqe != c.w.opcode {
 				t.Errorf("%s: expected syndrome %#x, got %+v", c.name, c.want, got)
 			}
+			if want := map[uint8]uint8{0x02: 0x68, 0x04: 0x52, 0x13: 0x88}[c.want]; got.vendor != want {
+				t.Errorf("%s: vendor_err_synd %#x, expected %#x", c.name, got.vendor, want)
+			}
 			for i := range 3 {
-				if got := l.until(x.recvCQ); got.id != uint64(i+50) || got.opcode != connectx.CQERespErr || got.status != 0x05 {
+				if got := l.until(x.recvCQ); got.id != uint64(i+50) || got.opcode != connectx.CQERespErr || got.status != 0x05 || got.vendor != 0xf9 {
 					t.Errorf("%s: receive %d: %+v", c.name, i, got)
 				}
 			}
 			// What is posted to a queue pair in ERR is flushed.
 			x.post(good, wr{id: 3, opcode: 0x25}, good)
 			for _, id := range []uint64{1, 3, 1} {
-				if got := l.until(x.sendCQ); got.id != id || got.status != 0x05 {
+				if got := l.until(x.sendCQ); got.id != id || got.status != 0x05 || got.vendor != 0xf9 {
 					t.Errorf("%s: flushed %+v, expected %d", c.name, got, id)
 				}
 			}
@@ -421,11 +424,12 @@ func TestReceiveErrors(t *testing.T) {
 		y.recv(1, sge(mb, b, 99))
 		y.recv(2, sge(mb, b, 99))
 		x.post(wr{id: 1, opcode: connectx.OpSend, sgl: []verbs.SGE{sge(ma, a, 100)}}, wr{id: 2, opcode: connectx.OpSend})
-		for _, want := range []wc{{id: 1, opcode: connectx.CQERespErr, status: 0x01}, {id: 2, opcode: connectx.CQERespErr, status: 0x05, counter: 1}} {
+		for _, want := range []wc{{id: 1, opcode: connectx.CQERespErr, status: 0x01}, {id: 2, opcode: connectx.CQERespErr, status: 0x05, vendor: 0xf9, counter: 1}} {
 			check(t, l.until(y.recvCQ), want, y)
 		}
 		for i, status := range []uint8{0x12, 0x05} { // remote invalid request
-			check(t, l.until(x.sendCQ), wc{id: uint64(i + 1), opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: status, counter: uint16(i)}, x)
+			vendor := []uint8{0x8a, 0xf9}[i]
+			check(t, l.until(x.sendCQ), wc{id: uint64(i + 1), opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: status, vendor: vendor, counter: uint16(i)}, x)
 		}
 		_ = mb
 	})

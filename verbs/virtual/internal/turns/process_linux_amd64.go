@@ -337,6 +337,14 @@ func (s *scheduler) end(p *process) {
 	}
 }
 
+// waitsFor says what the first of a process's threads waits for.
+func (p *process) waitsFor() string {
+	if len(p.threads) == 0 {
+		return "its turn"
+	}
+	return p.threads[0].what()
+}
+
 func (p *process) hasEnded() bool {
 	fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)

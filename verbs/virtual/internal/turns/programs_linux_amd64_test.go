@@ -518,7 +518,7 @@ func TestStuck(t *testing.T) {
 	if !errors.As(r.err, &stuck) || len(stuck.Waiting) != 2 {
 		t.Fatalf("%v, expected that two programs wait", r.err)
 	}
-	for _, want := range []string{"h0: program (thread 1) waits for a signal", "h1: program (thread 1) waits for descriptor 3 (socket:"} {
+	for _, want := range []string{"h0: program (thread 1) waits for a signal", "h1: program (thread 1) waits for descriptor 3 (socket)"} {
 		if !strings.Contains(r.err.Error(), want) {
 			t.Errorf("%v, expected that it has %q", r.err, want)
 		}

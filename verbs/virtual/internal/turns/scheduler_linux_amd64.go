@@ -174,6 +174,11 @@ func (s *scheduler) run(ctx context.Context, programs []*Program) error {
 		}
 		s.dispatch(ctx)
 	}
+	for _, p := range s.processes {
+		if p.main && !p.hasEnded() {
+			p.program.WaitsFor = p.waitsFor()
+		}
+	}
 	s.killAll()
 	rundir.End(s.dir.Path) // what a program began by system calls of its own, which the library does not see
 	return s.err

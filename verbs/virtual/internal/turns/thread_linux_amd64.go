@@ -96,6 +96,9 @@ func (t *thread) what() string {
 			if err != nil {
 				target = "closed"
 			}
+			if kind, inode, _ := strings.Cut(target, ":["); strings.Trim(inode, "0123456789") == "]" {
+				target = kind // "socket:[4711]": the number is another in each run
+			}
 			names = append(names, fmt.Sprintf("%d (%s)", n, target))
 		}
 		if len(names) == 0 {

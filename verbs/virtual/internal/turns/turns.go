@@ -77,6 +77,9 @@ type Program struct {
 	Command *exec.Cmd
 	// End is the simulated time at which it ended, from the return of Run on.
 	End units.Time
+	// WaitsFor says what it waited for when it was ended with the run, such as "descriptor 5
+	// (socket)". It is empty if the program ended by itself, or had not started.
+	WaitsFor string
 }
 
 // Queue is a completion queue in a program's memory, as mlx5 lays it out.

@@ -1,0 +1,80 @@
+package simverbs
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// SetPort has the port go down or come up, as the link at it does, and says so by an
+// asynchronous event. Queue pairs stay as they are: what they send is for the link to lose.
+func (d *Device) SetPort(up bool) {
+	if d.gone || d.down != up {
+		return
+	}
+	d.down = !up
+	e := verbs.AsyncEvent{Type: ib.EventPortErr, Port: 1}
+	if up {
+		e.Type = ib.EventPortActive
+	}
+	d.raise(e)
+}
+
+// Die has the device fail for good, as an mlx5 in an internal error: its queue pairs go to ERR,
+// ib.EventDeviceFatal is raised, and what would make something new fails with verbs.ErrNoDevice.
+func (d *Device) Die() {
+	if d.gone {
+		return
+	}
+	d.gone = true
+	for _, num := range slices.Sorted(maps.Keys(d.qps)) {
+		if d.nic.State(num) != ib.Reset {
+			d.nic.Fail(d.nic.Now(), num)
+		}
+	}
+	d.raise(verbs.AsyncEvent{Type: ib.EventDeviceFatal, Port: 1})
+}
+
+// FailQP has a queue pair go to ERR with ib.EventQPFatal: 1 is the first that was made. It reports
+// whether there is such a one, that was not destroyed.
+func (d *Device) FailQP(made int) bool {
+	q := d.QPMade(made)
+	if q == nil {
+		return false
+	}
+	if s := d.nic.State(q.num); s != ib.Reset && s != ib.Err {
+		d.nic.Fail(d.nic.Now(), q.num)
+		d.raise(verbs.AsyncEvent{Type: ib.EventQPFatal, QP: q})
+	}
+	return true
+}
+
+// QPMade returns the queue pair that was made as the given one, 1 for the first; nil if there
+// is none.
+func (d *Device) QPMade(made int) *QP {
+	for _, q := range d.qps {
+		if int(q.made) == made {
+			return q
+		}
+	}
+	return nil
+}
+
+// OnFailure calls completion with each completion other than a flush that is polled and failed, and event with
+// each asynchronous event that is raised. What completion is given is valid during the call.
+func (d *Device) OnFailure(completion func(wc *verbs.WC), event func(e verbs.AsyncEvent)) {
+	d.onFailed, d.onRaised = completion, event
+}
+
+// usable returns the error of a call that makes something, if the device is closed or gone.
+func (d *Device) usable(op string) error {
+	switch {
+	case d.closed:
+		return verbs.Errorf(op, d.name, verbs.ErrClosed, "")
+	case d.gone:
+		return verbs.Errorf(op, d.name, verbs.ErrNoDevice, "")
+	}
+	return nil
+}
