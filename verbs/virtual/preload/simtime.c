@@ -6,8 +6,7 @@
 #include <sys/times.h>
 #include <unistd.h>
 
-/* since is the instant that is 0 on a clock, in ps before the simulation's. */
-static int64_t since(clockid_t id)
+int64_t shown_at_start(clockid_t id)
 {
 	switch (id) {
 	case CLOCK_REALTIME:
@@ -15,9 +14,23 @@ static int64_t since(clockid_t id)
 	case CLOCK_REALTIME_ALARM:
 	case CLOCK_TAI:
 		return welcome.epoch;
-	default:
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_RAW:
+	case CLOCK_MONOTONIC_COARSE:
+	case CLOCK_BOOTTIME:
+	case CLOCK_BOOTTIME_ALARM:
+		return welcome.boot;
+	default: /* of processor time */
 		return 0;
 	}
+}
+
+/* instant_of is when a clock shows a time. */
+int64_t instant_of(clockid_t id, const struct timespec *shown)
+{
+	struct timespec t = {shown->tv_sec - shown_at_start(id), shown->tv_nsec};
+
+	return t.tv_sec < 0 ? 0 : ps_of(&t);
 }
 
 /* Seconds since 1970 in ps are more than 64 bits have. */
@@ -25,7 +38,7 @@ static struct timespec shown(clockid_t id)
 {
 	struct timespec t = timespec_of(turn_clock());
 
-	t.tv_sec += since(id);
+	t.tv_sec += shown_at_start(id);
 	return t;
 }
 
@@ -81,10 +94,10 @@ EXPORT clock_t times(struct tms *t)
 
 	if (!simulated())
 		return NEXT(times)(t);
-	now = turn_clock() / (PS_OF_S / sysconf(_SC_CLK_TCK));
+	now = turn_clock() / (PS_OF_S / sysconf(_SC_CLK_TCK)); /* of processor time */
 	if (t)
 		*t = (struct tms){.tms_utime = now};
-	return now;
+	return now + welcome.boot * sysconf(_SC_CLK_TCK);
 }
 
 /* sleep_until returns 0, or EINTR if a handler ran before. */
@@ -105,7 +118,6 @@ static bool bad(const struct timespec *t)
 
 EXPORT int clock_nanosleep(clockid_t id, int flags, const struct timespec *span, struct timespec *rest)
 {
-	struct timespec t = *span;
 	int64_t until;
 	int err;
 
@@ -113,12 +125,7 @@ EXPORT int clock_nanosleep(clockid_t id, int flags, const struct timespec *span,
 		return NEXT(clock_nanosleep)(id, flags, span, rest);
 	if (bad(span))
 		return EINVAL;
-	if (flags & TIMER_ABSTIME) {
-		t.tv_sec -= since(id);
-		until = t.tv_sec < 0 ? 0 : ps_of(&t);
-	} else {
-		until = from_now(ps_of(&t));
-	}
+	until = flags & TIMER_ABSTIME ? instant_of(id, span) : from_now(ps_of(span));
 	err = sleep_until(until);
 	if (err && rest && !(flags & TIMER_ABSTIME))
 		*rest = timespec_of(until - turn_now);
@@ -185,12 +192,13 @@ EXPORT int sigsuspend(const sigset_t *set)
 
 static struct timer {
 	bool used;
+	clockid_t clock;
 	int sig;
 	int64_t due, interval; /* due: NEVER if it is not armed */
 } timers[TIMERS] = {
-	[ITIMER_REAL] = {true, SIGALRM, NEVER, 0},
-	[ITIMER_VIRTUAL] = {true, SIGVTALRM, NEVER, 0},
-	[ITIMER_PROF] = {true, SIGPROF, NEVER, 0},
+	[ITIMER_REAL] = {true, CLOCK_REALTIME, SIGALRM, NEVER, 0},
+	[ITIMER_VIRTUAL] = {true, CLOCK_REALTIME, SIGVTALRM, NEVER, 0},
+	[ITIMER_PROF] = {true, CLOCK_REALTIME, SIGPROF, NEVER, 0},
 };
 
 /* timers_forget disarms what a child of fork has of its parent's timers. */
@@ -301,7 +309,7 @@ EXPORT int timer_create(clockid_t id, struct sigevent *restrict event, timer_t *
 		sig = event->sigev_notify == SIGEV_NONE ? 0 : event->sigev_signo;
 	for (int i = ITIMER_PROF + 1; i < TIMERS; i++)
 		if (!timers[i].used) {
-			timers[i] = (struct timer){true, sig, NEVER, 0};
+			timers[i] = (struct timer){true, id, sig, NEVER, 0};
 			*timer = (timer_t)(intptr_t)i;
 			return 0;
 		}
@@ -333,6 +341,14 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
 	return 0;
 }
 
+/* due_of is when a timer is due that is armed for a time: NEVER, if it is disarmed. */
+static int64_t due_of(clockid_t id, bool absolute, const struct timespec *at)
+{
+	if (!at->tv_sec && !at->tv_nsec)
+		return NEVER;
+	return absolute ? instant_of(id, at) : from_now(ps_of(at));
+}
+
 EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *restrict value, struct itimerspec *restrict old)
 {
 	int64_t due;
@@ -347,19 +363,7 @@ EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *rest
 		errno = EINVAL;
 		return -1;
 	}
-	due = ps_of(&value->it_value);
-	if (!due) {
-		due = NEVER;
-	} else if (flags & TIMER_ABSTIME) {
-		/* No clock is kept with the timer: the time of day is far from the others. */
-		struct timespec at = value->it_value;
-
-		if (at.tv_sec >= welcome.epoch)
-			at.tv_sec -= welcome.epoch;
-		due = ps_of(&at);
-	} else {
-		due = from_now(due);
-	}
+	due = due_of(t->clock, flags & TIMER_ABSTIME, &value->it_value);
 	arm(t, due, due == NEVER ? 0 : ps_of(&value->it_interval));
 	return 0;
 }

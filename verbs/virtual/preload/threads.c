@@ -111,15 +111,6 @@ EXPORT int pthread_detach(pthread_t thread)
 	return NEXT(pthread_detach)(thread);
 }
 
-static int64_t until_clock(clockid_t id, const struct timespec *at)
-{
-	struct timespec t = *at;
-
-	if (id == CLOCK_REALTIME)
-		t.tv_sec -= welcome.epoch;
-	return t.tv_sec < 0 ? 0 : ps_of(&t);
-}
-
 /* LOCKED tries until it succeeds; others of the process may run in between. */
 #define LOCKED(try, until)                                                     \
 	({                                                                     \
@@ -145,14 +136,14 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct tim
 {
 	if (!simulated())
 		return NEXT(pthread_mutex_timedlock)(m, at);
-	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(CLOCK_REALTIME, at));
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), instant_of(CLOCK_REALTIME, at));
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
 {
 	if (!simulated())
 		return NEXT(pthread_mutex_clocklock)(m, id, at);
-	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(id, at));
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), instant_of(id, at));
 }
 
 /* A loop that only tries lets others run. */
@@ -257,12 +248,12 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict c, pthread_mutex_t *r
 {
 	if (!simulated())
 		return NEXT_VERSION(pthread_cond_timedwait, NEW_CONDS)(c, m, at);
-	return cond_wait(c, m, until_clock(at->tv_sec >= welcome.epoch ? CLOCK_REALTIME : CLOCK_MONOTONIC, at));
+	return cond_wait(c, m, instant_of(at->tv_sec >= welcome.epoch ? CLOCK_REALTIME : CLOCK_MONOTONIC, at));
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict c, pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
 {
-	return simulated() ? cond_wait(c, m, until_clock(id, at)) : NEXT(pthread_cond_clockwait)(c, m, id, at);
+	return simulated() ? cond_wait(c, m, instant_of(id, at)) : NEXT(pthread_cond_clockwait)(c, m, id, at);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
@@ -306,7 +297,7 @@ EXPORT int sem_wait(sem_t *s)
 
 EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict at)
 {
-	return simulated() ? sem_until(s, until_clock(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
+	return simulated() ? sem_until(s, instant_of(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
 }
 
 /* A barrier of this process's, in the program's memory for one. */

@@ -167,7 +167,7 @@ bool trapped(siginfo_t *info, void *context, bool store)
 			return false;
 		if (probe.on)
 			end_probe(uc);
-		ticks = (unsigned __int128)turn_clock() * welcome.tsc_hz / PS_OF_S;
+		ticks = (unsigned __int128)turn_clock() * welcome.tsc_hz / PS_OF_S + welcome.boot * welcome.tsc_hz;
 		g[REG_RAX] = ticks & 0xffffffff;
 		g[REG_RDX] = ticks >> 32;
 		if (rdtscp)

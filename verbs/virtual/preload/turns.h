@@ -74,7 +74,7 @@ struct turn_reply {
 /* What the reply to a process's first TURN_HELLO has after it; a descriptor of the board comes with it. */
 struct turn_welcome {
 	uint8_t addr[16]; /* the host's, IPv4 mapped into IPv6 */
-	int64_t clock_cost, look_cost, epoch;
+	int64_t clock_cost, look_cost, epoch, boot; /* the last two: turns.Epoch, turns.Boot */
 	uint64_t tsc_hz, seed;
 	uint32_t pid, parent;
 	char host[64];
@@ -206,6 +206,8 @@ void queues_changed(void);
 void queues_forget(void);
 
 /* simtime.c */
+int64_t shown_at_start(clockid_t id); /* what a clock shows at simulated time 0, in s */
+int64_t instant_of(clockid_t id, const struct timespec *shown);
 void timers_forget(void);
 
 /* waits.c */

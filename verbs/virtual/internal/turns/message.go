@@ -120,7 +120,7 @@ func (r *reply) append(b []byte) []byte {
 // welcome follows the reply to a process's first opHello.
 type welcome struct {
 	addr                       [16]byte
-	clockCost, lookCost, epoch int64
+	clockCost, lookCost, epoch, boot int64
 	tscHz, seed                uint64
 	pid, parent                uint32
 	host                       string
@@ -134,6 +134,7 @@ func (w *welcome) append(b []byte) []byte {
 	b = e.AppendUint64(b, uint64(w.clockCost))
 	b = e.AppendUint64(b, uint64(w.lookCost))
 	b = e.AppendUint64(b, uint64(w.epoch))
+	b = e.AppendUint64(b, uint64(w.boot))
 	b = e.AppendUint64(b, w.tscHz)
 	b = e.AppendUint64(b, w.seed)
 	b = e.AppendUint32(b, w.pid)

@@ -423,7 +423,7 @@ func (p *process) seed() uint64 {
 func (p *process) welcome() *welcome {
 	host := p.s.cfg.Hosts[p.program.Host]
 	return &welcome{
-		addr: host.Addr.As16(), clockCost: int64(ClockCost), lookCost: int64(p.s.cfg.PollCost), epoch: Epoch, tscHz: TSCHz,
+		addr: host.Addr.As16(), clockCost: int64(ClockCost), lookCost: int64(p.s.cfg.PollCost), epoch: Epoch, boot: Boot, tscHz: TSCHz,
 		seed: p.seed(), pid: p.number, parent: p.parent, host: host.Name,
 	}
 }

@@ -302,14 +302,21 @@ func catches(pid int, sig unix.Signal) bool {
 	return err == nil && mask>>(sig-1)&1 == 1
 }
 
-const clocksWant = `20 start
-40 again
-1767225600.000000060
+const clocksWant = `clock 1: 1000.000000020
+clock 2: 0.000000040
+clock 3: 0.000000060
+clock 4: 1000.000000080
+clock 5: 1767225600.000000100
+clock 6: 1000.000000120
+clock 7: 1000.000000140
+0 clocks
+180 again
+1767225600.000000200
 1767225600.000000 1767225600
-280 240
-1000160 slept 1 ms
-2000360
-51000220 spun 50 ms
+2000000000560 2000000000520
+1000300 slept 1 ms
+2000002000640
+51000360 spun 50 ms
 `
 
 const machineWant = `processors: 1
