@@ -230,6 +230,11 @@ static pid_t numbered(pid_t kernel, bool ended)
 	return kernel;
 }
 
+pid_t child_number(pid_t kernel)
+{
+	return numbered(kernel, false);
+}
+
 /* waited carries out one of the wait calls: try returns 0 while there is none to report. */
 static int waited(int options, int (*try)(void *arg), void *arg)
 {

@@ -177,14 +177,74 @@ EXPORT int pause(void)
 EXPORT int sigsuspend(const sigset_t *set)
 {
 	sigset_t old;
+	bool pending;
 
 	if (!simulated())
 		return NEXT(sigsuspend)(set);
+	pending = unblocks(set);
 	pthread_sigmask(SIG_SETMASK, set, &old);
-	pause();
+	if (!pending)
+		pause();
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = EINTR;
 	return -1;
+}
+
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
+{
+	int64_t until = NEVER;
+	uint64_t wanted = 0;
+
+	if (!simulated())
+		return NEXT(sigtimedwait)(set, info, timeout);
+	if (timeout && bad(timeout)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (timeout)
+		until = from_now(ps_of(timeout));
+	for (int sig = 1; sig < NSIG - 1; sig++)
+		wanted |= (uint64_t)(sigismember(set, sig) == 1) << sig;
+	turn_sync();
+	for (int interrupted = 0;;) {
+		int sig = NEXT(sigtimedwait)(set, info, &(struct timespec){0, 0});
+
+		if (sig > 0 && info && sig == SIGCHLD)
+			info->si_pid = child_number(info->si_pid);
+		if (sig > 0 || (errno != EAGAIN && errno != EINTR))
+			return sig;
+		if (errno == EINTR && !interrupted) /* by a probe */
+			continue;
+		if (interrupted) {
+			errno = EINTR;
+			return -1;
+		}
+		if (turn_now >= until) {
+			turn_pass(welcome.look_cost, WAIT_LOOK); /* it may be in a loop */
+			errno = EAGAIN;
+			return -1;
+		}
+		turn_wait(WAIT_SIGNAL, until, wanted, 0, &interrupted);
+	}
+}
+
+EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+	return simulated() ? sigtimedwait(set, info, NULL) : NEXT(sigwaitinfo)(set, info);
+}
+
+EXPORT int sigwait(const sigset_t *restrict set, int *restrict sig)
+{
+	int got;
+
+	if (!simulated())
+		return NEXT(sigwait)(set, sig);
+	while ((got = sigtimedwait(set, NULL, NULL)) < 0 && errno == EINTR)
+		;
+	if (got < 0)
+		return errno;
+	*sig = got;
+	return 0;
 }
 
 /* Timers: setitimer's three, and those of timer_create. */

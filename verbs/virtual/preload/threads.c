@@ -11,6 +11,7 @@
 
 /* threaded is set with the first thread beside main's: before, no lock is another one's. */
 static bool threaded;
+static pthread_t first_thread;
 
 static bool shares(void)
 {
@@ -75,6 +76,8 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
 	if (!simulated())
 		return NEXT(pthread_create)(thread, attr, f, arg);
 	pthread_once(&leaving_once, make_key);
+	if (!threaded)
+		first_thread = pthread_self();
 	threaded = true;
 	err = NEXT(pthread_create)(thread, attr, run, &s);
 	if (err)
@@ -96,11 +99,25 @@ EXPORT int pthread_join(pthread_t thread, void **value)
 	if (simulated())
 		for (int i = 0; i < THREADS; i++)
 			if (joinable[i].number && pthread_equal(joinable[i].thread, thread)) {
-				turn_wait(WAIT_THREAD, NEVER, joinable[i].number, 0, NULL);
+				while (!turn_wait(WAIT_THREAD, NEVER, joinable[i].number, 0, NULL))
+					; /* a signal came */
 				joinable[i].number = 0;
 				break;
 			}
 	return NEXT(pthread_join)(thread, value);
+}
+
+/* main's thread has number 1. */
+EXPORT int pthread_kill(pthread_t thread, int sig)
+{
+	uint64_t number = thread == first_thread;
+
+	if (!simulated() || pthread_equal(thread, pthread_self()) || !sig)
+		return NEXT(pthread_kill)(thread, sig);
+	for (int i = 0; i < THREADS; i++)
+		if (joinable[i].number && pthread_equal(joinable[i].thread, thread))
+			number = joinable[i].number;
+	return number ? turn_ask(TURN_SIGNAL, welcome.pid, sig, number, 0, NULL) : ESRCH;
 }
 
 EXPORT int pthread_detach(pthread_t thread)

@@ -144,17 +144,46 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 	board_read();
 }
 
-/* deliver raises signals in this thread, and says what that interrupts. */
+/* handled returns what a signal that has a handler interrupts. */
+static int handled(int sig)
+{
+	struct sigaction a;
+
+	if (NEXT(sigaction)(sig, NULL, &a) || a.sa_handler == SIG_IGN || a.sa_handler == SIG_DFL)
+		return 0;
+	return a.sa_flags & SA_RESTART ? INTERRUPTED : INTERRUPTED | INTERRUPTED_NO_RESTART;
+}
+
+bool unblocks(const sigset_t *mask)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&pending, sig) == 1 && !sigismember(mask, sig) && handled(sig))
+			return true;
+	return false;
+}
+
+/* deliver raises signals in this thread, and says what that interrupts. One that the thread blocks is pending for all threads. */
 static void deliver(uint64_t signals, int *interrupted)
 {
-	for (int sig = 1; signals >> sig; sig++) {
-		struct sigaction a;
+	int process = NEXT(syscall)(SYS_getpid);
+	uint64_t blocked = 0;
 
-		if (!(signals >> sig & 1))
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
+	for (int bit = 0; bit < 64; bit++) {
+		int sig = bit ? bit : SIGCHLD;
+		bool blocks = blocked >> (sig - 1) & 1;
+
+		if (!(signals >> bit & 1))
 			continue;
-		if (interrupted && !NEXT(sigaction)(sig, NULL, &a) && a.sa_handler != SIG_IGN && a.sa_handler != SIG_DFL)
-			*interrupted |= a.sa_flags & SA_RESTART ? INTERRUPTED : INTERRUPTED | INTERRUPTED_NO_RESTART;
-		syscall(SYS_tgkill, NEXT(syscall)(SYS_getpid), NEXT(syscall)(SYS_gettid), sig);
+		if (interrupted && !blocks)
+			*interrupted |= handled(sig);
+		if (bit && blocks)
+			syscall(SYS_kill, process, sig);
+		else if (bit)
+			syscall(SYS_tgkill, process, NEXT(syscall)(SYS_gettid), sig);
 	}
 }
 

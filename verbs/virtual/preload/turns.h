@@ -24,7 +24,7 @@ enum turn_op {
 	TURN_SPAWNED = 4,   /* a the kernel's number of a new process */
 	TURN_THREAD = 5,    /* a the kernel's number of a new thread */
 	TURN_EXEC = 6,	    /* the process is about to execute another program */
-	TURN_SIGNAL = 7,    /* a process, b signal */
+	TURN_SIGNAL = 7,    /* a process, b signal, c one of its threads, 0: any */
 	TURN_PORT = 8,	    /* asks for a port that nobody has */
 	TURN_PROBED = 9,    /* the answer to a probe: it was not found to loop; a the processor time of the steps, in ns */
 	TURN_END = 10,	    /* the thread ends */
@@ -40,7 +40,7 @@ enum turn_wait {
 	WAIT_LOCK = 6,
 	WAIT_LOOP = 7,
 	WAIT_THREAD = 8, /* b the thread's number */
-	WAIT_SIGNAL = 9,
+	WAIT_SIGNAL = 9, /* b those it takes, though they are blocked: a bit for each */
 	WAIT_OTHERS = 10,
 };
 
@@ -67,7 +67,7 @@ struct turn_reply {
 	int64_t now;
 	int64_t alone;	 /* before this nobody else runs */
 	int64_t horizon; /* and before this nobody changes what the thread sees without a call */
-	uint64_t signals; /* a bit for each, from 1 on */
+	uint64_t signals; /* a bit for each, from 1 on; bit 0: a child has ended, for which the kernel has sent SIGCHLD */
 	uint64_t value;	  /* of TURN_HELLO: the thread's, in its process, from 1 on */
 };
 
@@ -209,6 +209,11 @@ void queues_forget(void);
 int64_t shown_at_start(clockid_t id); /* what a clock shows at simulated time 0, in s */
 int64_t instant_of(clockid_t id, const struct timespec *shown);
 void timers_forget(void);
+/* unblocks reports whether a mask lets in a pending signal that has a handler. */
+bool unblocks(const sigset_t *mask);
+
+/* processes.c */
+pid_t child_number(pid_t kernel);
 
 /* waits.c */
 int wait_ready(int fd, short events, int64_t until);

@@ -328,16 +328,22 @@ int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 	return simulated() ? poll(fds, n, ms) : NEXT(__poll_chk)(fds, n, ms, size);
 }
 
-/* masked sets a mask for a call that waits; a signal that is let in by it interrupts that. */
-#define MASKED(mask, call)                                                     \
+/* MASKED sets a mask for a call that waits until an instant; a signal that is let in by it interrupts that. */
+#define MASKED(mask, when, call)                                               \
 	({                                                                     \
 		const sigset_t *set = (mask);                                  \
+		bool pending = set && unblocks(set);                           \
+		int64_t until = pending ? turn_now : (when);                   \
 		sigset_t old;                                                  \
 		if (set)                                                       \
 			pthread_sigmask(SIG_SETMASK, set, &old);               \
 		int ret = (call);                                              \
 		if (set)                                                       \
 			pthread_sigmask(SIG_SETMASK, &old, NULL);              \
+		if (!ret && pending) {                                         \
+			errno = EINTR;                                         \
+			ret = -1;                                              \
+		}                                                              \
 		ret;                                                           \
 	})
 
@@ -345,7 +351,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 {
 	if (!simulated())
 		return NEXT(ppoll)(fds, n, timeout, mask);
-	return MASKED(mask, poll_until(fds, n, until_span(timeout)));
+	return MASKED(mask, until_span(timeout), poll_until(fds, n, until));
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size)
@@ -414,7 +420,7 @@ EXPORT int pselect(int n, fd_set *restrict r, fd_set *restrict w, fd_set *restri
 {
 	if (!simulated())
 		return NEXT(pselect)(n, r, w, e, timeout, mask);
-	return MASKED(mask, select_until(n, r, w, e, until_span(timeout)));
+	return MASKED(mask, until_span(timeout), select_until(n, r, w, e, until));
 }
 
 static int epoll_until(int fd, struct epoll_event *events, int n, int64_t until)
@@ -434,7 +440,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const 
 {
 	if (!simulated())
 		return NEXT(epoll_pwait)(fd, events, n, ms, mask);
-	return MASKED(mask, epoll_until(fd, events, n, until_ms(ms)));
+	return MASKED(mask, until_ms(ms), epoll_until(fd, events, n, until));
 }
 
 EXPORT int timerfd_create(int id, int flags);

@@ -23,7 +23,7 @@ const (
 	opSpawned               // a the kernel's number of a new process; the reply's value is ours
 	opThread                // a the kernel's number of a new thread; the reply's value is ours
 	opExec                  // the process is about to execute another program
-	opSignal                // a process, b signal
+	opSignal                // a process, b signal, c one of its threads, 0: any
 	opPort                  // the reply's value is a port of the host that nobody has
 	opProbed                // the thread was not found to loop; a the processor time that it was stepped for, in ns
 	opEnd                   // the thread ends
@@ -41,7 +41,7 @@ const (
 	waitLock
 	waitLoop
 	waitThread // b the thread's number
-	waitSignal
+	waitSignal // b signals that it takes although they are blocked: a bit for each
 	waitOthers
 )
 
@@ -119,11 +119,11 @@ func (r *reply) append(b []byte) []byte {
 
 // welcome follows the reply to a process's first opHello.
 type welcome struct {
-	addr                       [16]byte
+	addr                             [16]byte
 	clockCost, lookCost, epoch, boot int64
-	tscHz, seed                uint64
-	pid, parent                uint32
-	host                       string
+	tscHz, seed                      uint64
+	pid, parent                      uint32
+	host                             string
 }
 
 const hostSize = 64

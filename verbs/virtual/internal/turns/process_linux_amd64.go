@@ -329,6 +329,7 @@ func (s *scheduler) end(p *process) {
 	for _, q := range s.processes {
 		if q.number == p.parent {
 			q.ended++
+			q.receive(signalChild, 0)
 		}
 	}
 	if p.main {
@@ -370,11 +371,43 @@ func (s *scheduler) killAll() {
 	}
 }
 
-// signal has a process get a signal when its first thread runs next. 0 is none.
-func (p *process) signal(sig int) {
-	if sig > 0 && sig < 64 && len(p.threads) > 0 {
-		p.threads[0].signals |= 1 << sig
+// signal has a process get a signal, 0 is none, and reports whether it has the thread that is to get it, 0 for any.
+func (p *process) signal(sig int, thread uint64) bool {
+	if sig > 0 && sig < 64 {
+		return p.receive(sig, thread)
 	}
+	return thread == 0 || p.threadOf(thread) != nil
+}
+
+// signalChild is the bit of a reply's signals that says that a child has ended: the kernel has sent SIGCHLD.
+const signalChild = 0
+
+// receive has a thread get a signal when it runs next: the one of a number, or one that waits for it, else the first.
+func (p *process) receive(sig int, number uint64) bool {
+	t := p.threadOf(number)
+	if number == 0 && len(p.threads) > 0 {
+		t = p.threads[0]
+		bit := uint64(1) << sig
+		if sig == signalChild {
+			bit = 1 << unix.SIGCHLD
+		}
+		if i := slices.IndexFunc(p.threads, func(u *thread) bool { return u.kind == waitSignal && u.target&bit != 0 }); i >= 0 {
+			t = p.threads[i]
+		}
+	}
+	if t != nil {
+		t.signals |= 1 << sig
+	}
+	return t != nil
+}
+
+func (p *process) threadOf(number uint64) *thread {
+	for _, t := range p.threads {
+		if uint64(t.number) == number {
+			return t
+		}
+	}
+	return nil
 }
 
 func (s *scheduler) processOf(number uint32) *process {
@@ -386,8 +419,8 @@ func (s *scheduler) processOf(number uint32) *process {
 	return nil
 }
 
-// kill carries out kill(2) of a signal by a process.
-func (s *scheduler) kill(from *process, number int32, sig int) unix.Errno {
+// kill carries out kill(2) of a signal by a process, or tgkill(2) with the number of a thread.
+func (s *scheduler) kill(from *process, number int32, sig int, thread uint64) unix.Errno {
 	var to []*process
 	if number == 0 || number < 0 { // groups are not simulated: all of the program
 		for _, p := range s.processes {
@@ -405,10 +438,10 @@ func (s *scheduler) kill(from *process, number int32, sig int) unix.Errno {
 		switch {
 		case sig == int(unix.SIGKILL) && p != from:
 			s.end(p)
-		case sig == int(unix.SIGSTOP), sig == int(unix.SIGTSTP), sig == int(unix.SIGCONT):
+		case sig == int(unix.SIGSTOP), sig == int(unix.SIGTSTP):
 			return unix.EPERM
-		default:
-			p.signal(sig)
+		case !p.signal(sig, thread):
+			return unix.ESRCH
 		}
 	}
 	return 0

@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 
 var built struct {
 	sync.Once
-	dir, library, program string
-	skip                  string
-	err                   error
+	dir, library, program, world string
+	skip                         string
+	err                          error
 }
 
 // build compiles the library and the program, once.
@@ -70,7 +70,7 @@ func compile() error {
 	if err != nil {
 		return err
 	}
-	built.dir, built.library, built.program = dir, filepath.Join(dir, "libsluice-virtual.so"), filepath.Join(dir, "program")
+	built.dir, built.library, built.program, built.world = dir, filepath.Join(dir, "libsluice-virtual.so"), filepath.Join(dir, "program"), filepath.Join(dir, "world")
 	sources, err := filepath.Glob("../../preload/*.c")
 	if err != nil {
 		return err
@@ -79,6 +79,7 @@ func compile() error {
 	for _, args := range [][]string{
 		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--version-script=../../preload/virtual.map", "-o", built.library}, sources...),
 		{"-o", built.program, "testdata/program.c", "-lpthread"},
+		{"-o", built.world, "testdata/world.c", "-lpthread"},
 		{"-DGO", "-o", filepath.Join(dir, "go"), "testdata/program.c", "-lpthread"},
 		{"-static", "-o", filepath.Join(dir, "static"), "-x", "c", "-"}, // an empty program
 	} {
@@ -108,7 +109,7 @@ type command struct {
 
 func on(host int, start units.Time, args ...string) command { return command{host, start, args} }
 
-// run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program.
+// run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program, "WORLD" the one of its machine.
 func run(t *testing.T, devices Devices, lookahead units.Time, commands ...command) ran {
 	t.Helper()
 	library, program := build(t)
@@ -131,8 +132,11 @@ func run(t *testing.T, devices Devices, lookahead units.Time, commands ...comman
 	var programs []*Program
 	var files []string
 	for i, c := range commands {
-		if c.args[0] == "PROGRAM" {
+		switch c.args[0] {
+		case "PROGRAM":
 			c.args[0] = program
+		case "WORLD":
+			c.args[0] = built.world
 		}
 		cmd := exec.Command(c.args[0], c.args[1:]...)
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "SLUICE_VIRTUAL="+dir)

@@ -267,7 +267,7 @@ func (s *scheduler) fire(now units.Time) (again units.Time) {
 	again = units.Never
 	for _, t := range s.timers {
 		for t.due <= now {
-			t.p.signal(t.sig)
+			t.p.signal(t.sig, 0)
 			if t.interval <= 0 {
 				t.due = units.Never
 				break

@@ -54,12 +54,19 @@ type message struct {
 }
 
 func (t *thread) isReady() bool {
-	p := t.p
 	switch {
 	case t.deferred != nil:
 		return false
 	case t.signals != 0:
 		return true
+	}
+	return t.isMet()
+}
+
+// isMet reports whether there is what a thread waits for.
+func (t *thread) isMet() bool {
+	p := t.p
+	switch {
 	case t.kind == waitFDs:
 		return t.fdReady
 	case t.kind == waitChild:
@@ -139,11 +146,11 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 	t.deferred = nil
 	var answer reply
 	if m == nil {
-		t.freeFDs()
 		t.productive = t.kind != waitLock && t.kind != waitLoop
-		if ready {
+		if ready && t.isMet() {
 			answer.ready = readyEnded
 		}
+		t.freeFDs()
 	}
 	for ; ; m = nil {
 		if m == nil {
@@ -271,7 +278,7 @@ func (s *scheduler) answer(t *thread, r *request, a *reply) bool {
 	case opExec:
 		p.execing = true
 	case opSignal:
-		a.errno = uint32(s.kill(p, int32(r.a), int(r.b)))
+		a.errno = uint32(s.kill(p, int32(r.a), int(r.b), r.c))
 		if t.signals != 0 { // its own
 			a.ready = 0
 		}
