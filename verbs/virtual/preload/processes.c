@@ -248,10 +248,13 @@ static int waited(int options, int (*try)(void *arg), void *arg)
 			return 0;
 		}
 		turn_wait(WAIT_CHILD, NEVER, 0, 0, &interrupted);
-		if (interrupted & INTERRUPTED_NO_RESTART && !(ret = try(arg))) {
-			errno = EINTR;
-			return -1;
-		}
+		if (!(interrupted & INTERRUPTED_NO_RESTART))
+			continue;
+		ret = try(arg);
+		if (ret)
+			return ret;
+		errno = EINTR;
+		return -1;
 	}
 }
 
@@ -425,9 +428,6 @@ EXPORT FILE *popen(const char *command, const char *mode)
 		free(p);
 		return NULL;
 	}
-	/* Reads of the stream are the C library's own and do not wait: all it prints is there when it has ended. */
-	if (reads)
-		wait_ready(fds[0], 0, NEVER);
 	p->next = pipes;
 	pipes = p;
 	return p->f;

@@ -15,7 +15,7 @@ static pthread_t first_thread;
 
 static bool shares(void)
 {
-	return threaded && simulated();
+	return (threaded || turn_shares) && simulated();
 }
 
 struct start {
@@ -132,14 +132,14 @@ EXPORT int pthread_detach(pthread_t thread)
 #define LOCKED(try, until)                                                     \
 	({                                                                     \
 		int err;                                                       \
-		uint32_t again = 0;                                            \
+		bool again = false;                                            \
 		while ((err = (try)) == EBUSY) {                               \
 			if (turn_now >= (until)) {                             \
 				err = ETIMEDOUT;                               \
 				break;                                         \
 			}                                                      \
-			turn_wait(WAIT_LOCK, until, 0, again, NULL);           \
-			again = TURN_AGAIN;                                    \
+			turn_wait_for(until, again, NULL);                     \
+			again = true;                                          \
 		}                                                              \
 		err;                                                           \
 	})
@@ -223,7 +223,7 @@ static void stop_waiting(struct waiter *w)
 static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 {
 	struct waiter w = {.cond = cond};
-	uint32_t again = 0;
+	bool again = false;
 	int err = pthread_mutex_unlock(m);
 
 	if (err)
@@ -231,8 +231,8 @@ static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 	*last = &w;
 	last = &w.next;
 	while (!w.woken && turn_now < until) {
-		turn_wait(WAIT_LOCK, until, 0, again, NULL);
-		again = TURN_AGAIN;
+		turn_wait_for(until, again, NULL);
+		again = true;
 	}
 	if (!w.woken) {
 		err = ETIMEDOUT;
@@ -343,8 +343,8 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *restrict barrier, const pthre
 
 /* WHILE lets others of the process run while a condition holds. */
 #define WHILE(condition)                                                       \
-	for (uint32_t again = 0; (condition); again = TURN_AGAIN)              \
-	turn_wait(WAIT_LOCK, NEVER, 0, again, NULL)
+	for (bool again = false; (condition); again = true)                    \
+	turn_wait_for(NEVER, again, NULL)
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)
 {

@@ -284,6 +284,22 @@ void turn_pass(int64_t cost, enum turn_wait what)
 	turn_wait(what, turn_now + cost, 0, reads == READS_WAIT ? TURN_CLOCKS : 0, NULL);
 }
 
+bool turn_shares;
+
+int turn_futex(const _Atomic uint32_t *word, uint32_t value, int64_t until)
+{
+	int interrupted = 0;
+
+	for (bool again = false; atomic_load(word) == value; again = true) {
+		if (turn_now >= until)
+			return ETIMEDOUT;
+		if (interrupted)
+			return EINTR;
+		turn_wait_for(until, again, &interrupted);
+	}
+	return 0;
+}
+
 void turn_changed(void)
 {
 	turn_horizon = 0;

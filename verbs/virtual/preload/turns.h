@@ -37,8 +37,8 @@ enum turn_wait {
 	WAIT_SLEEP = 3,
 	WAIT_FDS = 4,
 	WAIT_CHILD = 5,
-	WAIT_LOCK = 6,
-	WAIT_LOOP = 7,
+	WAIT_LOCK = 6, /* b turn_shares */
+	WAIT_LOOP = 7, /* the same */
 	WAIT_THREAD = 8, /* b the thread's number */
 	WAIT_SIGNAL = 9, /* b those it takes, though they are blocked: a bit for each */
 	WAIT_OTHERS = 10,
@@ -133,6 +133,18 @@ int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until,
 /* turn_far says that turn_horizon is for reads of clocks only: for what the thread sees otherwise it may be beyond. */
 extern bool turn_far;
 
+/* turn_shares says that the process has memory or locks that others of its host may have, too. */
+extern bool turn_shares;
+
+/* turn_wait_for waits for what another thread changes, up to an instant. again: it has only looked since its last wait. */
+static inline void turn_wait_for(int64_t until, bool again, int *interrupted)
+{
+	turn_wait(WAIT_LOCK, until, turn_shares, again ? TURN_AGAIN : 0, interrupted);
+}
+
+/* turn_futex waits while a word has a value. It returns 0 or an errno. */
+int turn_futex(const _Atomic uint32_t *word, uint32_t value, int64_t until);
+
 /* turn_catch_up lets others catch up with the thread, before it does what they see or sees what they do. */
 void turn_catch_up(void);
 static inline void turn_sync(void)
@@ -218,6 +230,7 @@ pid_t child_number(pid_t kernel);
 /* waits.c */
 int wait_ready(int fd, short events, int64_t until);
 bool wait_before(int fd, short events, int flags);
+bool blocks(int fd);
 ssize_t turns_write(int fd, const void *buf, size_t n);
 
 /* sockets.c */

@@ -58,7 +58,7 @@ static int64_t timeout_of(int fd, int option)
 	return from_now(t.tv_sec * PS_OF_S + t.tv_usec * 1000 * PS_OF_NS);
 }
 
-static bool blocks(int fd)
+bool blocks(int fd)
 {
 	int flags = syscall(SYS_fcntl, fd, F_GETFL);
 

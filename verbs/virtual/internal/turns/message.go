@@ -38,8 +38,8 @@ const (
 	waitSleep
 	waitFDs
 	waitChild
-	waitLock
-	waitLoop
+	waitLock   // b not 0: other processes of its host may end it, too
+	waitLoop   // the same
 	waitThread // b the thread's number
 	waitSignal // b signals that it takes although they are blocked: a bit for each
 	waitOthers

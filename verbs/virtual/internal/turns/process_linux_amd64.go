@@ -326,6 +326,7 @@ func (s *scheduler) end(p *process) {
 	s.outside(func() { s.cfg.Devices.OnEnd(p.pid) })
 	p.freeBoard()
 	_ = unix.Close(p.pidfd)
+	s.hostTurns[p.program.Host]++ // what it held is free
 	for _, q := range s.processes {
 		if q.number == p.parent {
 			q.ended++

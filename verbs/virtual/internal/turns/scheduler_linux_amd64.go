@@ -32,6 +32,7 @@ type scheduler struct {
 	alone     units.Time // up to when it is alone, by its last reply
 	lastPID   uint32
 	ports     []uint16 // by host: the last one given
+	hostTurns []uint64 // by host: the sum of its processes' turns
 	unclaimed map[int]int
 	timers    []*timer // armed ones
 	err       error    // what ended the run
@@ -67,7 +68,7 @@ func newScheduler(c Config) (*scheduler, error) {
 		return nil, err
 	}
 	s := &scheduler{
-		cfg: c, dir: dir, listener: -1, lastPID: firstPID - 1, ports: make([]uint16, len(c.Hosts)), unclaimed: map[int]int{},
+		cfg: c, dir: dir, listener: -1, lastPID: firstPID - 1, ports: make([]uint16, len(c.Hosts)), hostTurns: make([]uint64, len(c.Hosts)), unclaimed: map[int]int{},
 		in: make([]byte, requestSize+maxData), oob: make([]byte, unix.CmsgSpace(4*maxFDs)), out: make([]byte, 0, replySize+256),
 	}
 	for i := range s.ports {

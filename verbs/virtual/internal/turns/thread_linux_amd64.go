@@ -32,8 +32,10 @@ type thread struct {
 	fdReady bool
 	writes  uint64 // of devices into the process's memory, when the wait began
 	turns   uint64 // of the process, then
-	ended   uint64 // of the process's children, then
-	clocks  bool   // of waitClock: it has only read clocks for a while
+	// hostTurns are those of all processes of the host, then.
+	hostTurns uint64
+	ended     uint64 // of the process's children, then
+	clocks    bool   // of waitClock: it has only read clocks for a while
 
 	// patience is the wait of a thread that is taken to loop because of its processor time; 0: another one.
 	patience units.Time
@@ -72,13 +74,20 @@ func (t *thread) isMet() bool {
 	case t.kind == waitChild:
 		return p.ended != t.ended
 	case t.kind == waitLock:
-		return p.turns != t.turns
+		return t.othersRan()
 	case t.kind == waitLoop:
-		return p.turns != t.turns || p.s.cfg.Devices.Writes(p.pid) != t.writes
+		return t.othersRan() || p.s.cfg.Devices.Writes(p.pid) != t.writes
 	case t.kind == waitThread:
 		return !slices.ContainsFunc(p.threads, func(u *thread) bool { return uint64(u.number) == t.target })
 	}
 	return false
+}
+
+// othersRan reports whether a thread of the process has run since the wait began, or, if the process shares
+// memory, one of its host.
+func (t *thread) othersRan() bool {
+	s := t.p.s
+	return t.p.turns != t.turns || t.target != 0 && s.hostTurns[t.p.program.Host] != t.hostTurns
 }
 
 // waitsByClocks reports whether a thread's next step is to read a clock again, as for a while.
@@ -234,6 +243,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 	p := t.p
 	if r.flags&flagAgain == 0 && (t.productive || waitKind(r.a) != waitLoop) {
 		p.turns++
+		s.hostTurns[p.program.Host]++
 	}
 	s.cfg.Devices.OnWaitingPoint(p.pid)
 	t.kind, t.target, t.wait.until = waitKind(r.a), r.b, r.until
@@ -244,6 +254,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 		t.wait.until = r.now + t.patience
 	}
 	t.clocks = r.waitsByClocks()
+	t.hostTurns = s.hostTurns[p.program.Host]
 	t.writes, t.turns, t.ended = s.cfg.Devices.Writes(p.pid), p.turns, p.ended
 	const wanted = 8 // a descriptor's number and its events
 	for i, fd := range fds {

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"os/exec"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -44,6 +45,37 @@ func TestCommands(t *testing.T) {
 		}
 		if r.outputs[0] != test.want || r.states[0] != test.state || r.ends[0] < test.end || r.ends[0] > test.end+units.Millisecond {
 			t.Errorf("%q ended at %v with %s and printed\n%sexpected %v, %s and\n%s", test.args, r.ends[0], r.states[0], r.outputs[0], test.end, test.state, test.want)
+		}
+	}
+}
+
+// TestShells has a shell's commands print and end as outside, however much goes through their pipes.
+func TestShells(t *testing.T) {
+	for _, command := range []string{
+		"exit 3 | (cat; exit 4)",
+		"(sleep 1; echo late) | sed s/late/later/",
+		"seq 50000 | sort -rn | sed -n '$p'",
+		"yes | head -n 50000 | wc -c",
+		"head -c 40000000 /dev/zero",
+		"head -c 1000000 /dev/zero | tr '\\0' x | sed s/x/y/",
+		"sleep 5 & echo left",
+		"echo a >&2 | cat; (echo b; echo c >&2) 2>&1 | sort",
+	} {
+		outside := exec.Command("sh", "-c", command)
+		outside.Dir = t.TempDir()
+		want, err := outside.CombinedOutput()
+		if outside.ProcessState == nil {
+			t.Fatal(err)
+		}
+		r := twice(t, on(0, 0, "sh", "-c", "cd "+t.TempDir()+";"+command))
+		if r.err != nil {
+			continue
+		}
+		if state := outside.ProcessState.String(); r.states[0] != state {
+			t.Errorf("%q ended with %s, outside with %s", command, r.states[0], state)
+		}
+		if got := r.outputs[0]; got != string(want) {
+			t.Errorf("%q printed %d bytes, %.100q, outside %d, %.100q", command, len(got), got, len(want), want)
 		}
 	}
 }
