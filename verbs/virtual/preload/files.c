@@ -185,6 +185,8 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, uintptr_t);
 	va_end(ap);
+	if ((cmd == F_SETOWN || cmd == F_GETOWN || cmd == F_SETOWN_EX || cmd == F_GETOWN_EX) && simulated())
+		return owner_fcntl(fd, cmd, arg);
 	if (likely(!ours(fd)) || (cmd != F_DUPFD && cmd != F_DUPFD_CLOEXEC))
 		return NEXT(fcntl)(fd, cmd, arg);
 	return device_dup(fd, arg, cmd == F_DUPFD_CLOEXEC);

@@ -285,6 +285,14 @@ EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 			return -1;
 		}
 		a.kernel = c->kernel;
+	} else if (pid < -1) {
+		pid_t group = kernel_number(-pid);
+
+		if (group < 0) {
+			errno = ECHILD;
+			return -1;
+		}
+		a.kernel = -group;
 	}
 	if (!status)
 		a.status = &any;
@@ -342,6 +350,14 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 			return -1;
 		}
 		a.id = c->kernel;
+	} else if (type == P_PGID && id) {
+		pid_t group = kernel_number(id);
+
+		if (group < 0) {
+			errno = ECHILD;
+			return -1;
+		}
+		a.id = group;
 	}
 	ret = waited(options, try_waitid, &a);
 	if (ret > 0)
@@ -349,18 +365,25 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	return ret < 0 ? -1 : 0;
 }
 
+/* kill_thread sends a signal to a thread of a process, 0: to any. */
+int kill_thread(pid_t pid, int sig, uint64_t thread)
+{
+	int err = turn_ask(TURN_SIGNAL, pid, sig, thread, 0, NULL);
+
+	turn_changed();
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
 EXPORT int kill(pid_t pid, int sig)
 {
-	int err;
-
 	if (!simulated())
 		return NEXT(kill)(pid, sig);
 	if (pid == (pid_t)welcome.pid)
-		return NEXT(kill)(NEXT(syscall)(SYS_getpid), sig);
-	err = turn_ask(TURN_SIGNAL, pid, sig, 0, 0, NULL);
-	turn_changed();
-	errno = err;
-	return err ? -1 : 0;
+		return NEXT(kill)(syscall(SYS_getpid), sig);
+	return kill_thread(pid, sig, 0);
 }
 
 EXPORT int killpg(pid_t group, int sig)
@@ -526,25 +549,6 @@ EXPORT ssize_t getrandom(void *buf, size_t n, unsigned flags)
 EXPORT pid_t gettid(void)
 {
 	return simulated() ? turn_thread() : NEXT(gettid)();
-}
-
-/* Programs ask for these by number, too. */
-EXPORT long syscall(long number, ...)
-{
-	long a[6];
-	va_list ap;
-
-	va_start(ap, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (number == SYS_getpid && simulated())
-		return getpid();
-	if (number == SYS_gettid && simulated())
-		return gettid();
-	if (number == SYS_getrandom && simulated())
-		return getrandom((void *)a[0], a[1], a[2]);
-	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 EXPORT int getentropy(void *buf, size_t n)

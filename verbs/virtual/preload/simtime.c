@@ -2,8 +2,15 @@
 #define _GNU_SOURCE
 #include "turns.h"
 
+#include <sys/eventfd.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/times.h>
+#include <sys/timex.h>
+#include <sys/syscall.h>
+#include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 int64_t shown_at_start(clockid_t id)
@@ -447,4 +454,144 @@ EXPORT int timer_getoverrun(timer_t timer)
 	if (!simulated())
 		return NEXT_VERSION(timer_getoverrun, NEW_TIMERS)(timer);
 	return timer_of(timer) ? 0 : -1;
+}
+
+/* Timers of descriptors: each is an eventfd, in which the scheduler counts. */
+static struct timer_fd {
+	uint64_t number; /* 0: none */
+	clockid_t clock;
+	int64_t interval;
+	uint32_t process; /* that made it */
+} timer_fds[FDS];
+
+EXPORT int timerfd_create(int id, int flags)
+{
+	int fd;
+
+	if (!simulated())
+		return NEXT(timerfd_create)(id, flags);
+	fd = eventfd(0, flags & (EFD_NONBLOCK | EFD_CLOEXEC));
+	if (fd >= FDS) {
+		close(fd);
+		errno = EMFILE;
+		return -1;
+	}
+	if (fd >= 0)
+		timer_fds[fd] = (struct timer_fd){turn_timerfd(fd), id, 0, welcome.pid};
+	return fd;
+}
+
+void timerfd_dup(int from, int to)
+{
+	if ((unsigned)from < FDS && (unsigned)to < FDS)
+		timer_fds[to] = timer_fds[from];
+}
+
+/* timerfd_closed ends a timer of which the process that made it has no other descriptor. */
+void timerfd_closed(int fd)
+{
+	struct timer_fd was;
+
+	if ((unsigned)fd >= FDS || likely(!timer_fds[fd].number))
+		return;
+	was = timer_fds[fd];
+	timer_fds[fd].number = 0;
+	for (int i = 0; i < FDS; i++)
+		if (timer_fds[i].number == was.number)
+			return;
+	if (was.process == welcome.pid)
+		turn_ask(TURN_TIMERFD, was.number, TIMERFD_CLOSE, 0, 0, NULL);
+}
+
+static struct timer_fd *timer_fd(int fd)
+{
+	if ((unsigned)fd < FDS && timer_fds[fd].number)
+		return &timer_fds[fd];
+	errno = syscall(SYS_fcntl, fd, F_GETFD) < 0 ? EBADF : EINVAL;
+	return NULL;
+}
+
+EXPORT int timerfd_gettime(int fd, struct itimerspec *value)
+{
+	struct timer_fd *f;
+	uint64_t due;
+
+	if (!simulated())
+		return NEXT(timerfd_gettime)(fd, value);
+	f = timer_fd(fd);
+	if (!f)
+		return -1;
+	turn_sync();
+	turn_ask(TURN_TIMERFD, f->number, TIMERFD_GET, 0, 0, &due);
+	value->it_value = timespec_of((int64_t)due == NEVER ? 0 : (int64_t)due - turn_now);
+	value->it_interval = timespec_of(f->interval);
+	return 0;
+}
+
+EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+	struct timer_fd *f;
+	int64_t due;
+
+	if (!simulated())
+		return NEXT(timerfd_settime)(fd, flags, value, old);
+	f = timer_fd(fd);
+	if (!f || (old && timerfd_gettime(fd, old)))
+		return -1;
+	if (bad(&value->it_value) || bad(&value->it_interval)) {
+		errno = EINVAL;
+		return -1;
+	}
+	due = due_of(f->clock, flags & TFD_TIMER_ABSTIME, &value->it_value);
+	f->interval = due == NEVER ? 0 : ps_of(&value->it_interval);
+	turn_ask(TURN_TIMERFD, f->number, TIMERFD_SET, f->interval, due, NULL);
+	turn_changed();
+	return 0;
+}
+
+EXPORT int clock_getres(clockid_t id, struct timespec *t)
+{
+	if (!simulated())
+		return NEXT(clock_getres)(id, t);
+	if (t)
+		*t = (struct timespec){0, 1};
+	return 0;
+}
+
+/* Nobody may set the machine's clocks. */
+static int not_permitted(void)
+{
+	errno = EPERM;
+	return -1;
+}
+
+EXPORT int clock_settime(clockid_t id, const struct timespec *t)
+{
+	return simulated() ? not_permitted() : NEXT(clock_settime)(id, t);
+}
+
+EXPORT int settimeofday(const struct timeval *t, const struct timezone *zone)
+{
+	return simulated() ? not_permitted() : NEXT(settimeofday)(t, zone);
+}
+
+EXPORT int adjtimex(struct timex *t)
+{
+	return simulated() ? not_permitted() : NEXT(adjtimex)(t);
+}
+
+EXPORT int clock_adjtime(clockid_t id, struct timex *t)
+{
+	return simulated() ? not_permitted() : NEXT(clock_adjtime)(id, t);
+}
+
+EXPORT int sysinfo(struct sysinfo *info)
+{
+	int ret = NEXT(sysinfo)(info);
+
+	if (!ret && simulated()) {
+		info->uptime = shown(CLOCK_BOOTTIME).tv_sec;
+		memset(info->loads, 0, sizeof info->loads);
+	}
+	return ret;
 }

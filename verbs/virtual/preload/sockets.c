@@ -108,10 +108,12 @@ void inet_closed(int fd)
 {
 	if ((unsigned)fd < FDS)
 		family_of[fd] = 0;
+	timerfd_closed(fd);
 }
 
 void inet_dup(int from, int to)
 {
+	timerfd_dup(from, to);
 	if ((unsigned)from < FDS && (unsigned)to < FDS)
 		family_of[to] = family_of[from], knows_closed[to] = knows_closed[from];
 }
@@ -396,6 +398,13 @@ EXPORT int getsockopt(int fd, int level, int option, void *restrict value, sockl
 {
 	int show = 0;
 
+	if (level == SOL_SOCKET && option == SO_PEERCRED && simulated()) {
+		int ret = NEXT(getsockopt)(fd, level, option, value, len);
+
+		if (!ret && *len >= sizeof(pid_t))
+			((struct ucred *)value)->pid = simulated_number(((struct ucred *)value)->pid);
+		return ret;
+	}
 	if (!simulated() || !inet_stream(fd) || (level == SOL_SOCKET && option != SO_DOMAIN && option != SO_PROTOCOL))
 		return NEXT(getsockopt)(fd, level, option, value, len);
 	if ((level == IPPROTO_IP && option == IP_MTU) || (level == IPPROTO_IPV6 && option == IPV6_MTU)) {

@@ -51,7 +51,7 @@ static void *run(void *arg)
 	struct start *s = arg, start = *s;
 
 	/* s lasts until it is set: who made the thread waits for it, and then for its connection. */
-	atomic_store(&s->tid, NEXT(syscall)(SYS_gettid));
+	atomic_store(&s->tid, syscall(SYS_gettid));
 	syscall(SYS_futex, &s->tid, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0);
 	if (turn_join())
 		turn_refuse("a thread without a connection");

@@ -35,10 +35,10 @@ bool turn_busy(void)
 	return busy;
 }
 
-/* The first thread has its process's number. Threads of one are so far apart that those of another do not have them. */
+/* The first thread has its process's number. */
 int turn_thread(void)
 {
-	return welcome.pid + (number - 1) * 100000;
+	return welcome.pid + (number - 1) * THREADS_APART;
 }
 
 static void complain(const char *format, va_list ap)
@@ -168,7 +168,7 @@ bool unblocks(const sigset_t *mask)
 /* deliver raises signals in this thread, and says what that interrupts. One that the thread blocks is pending for all threads. */
 static void deliver(uint64_t signals, int *interrupted)
 {
-	int process = NEXT(syscall)(SYS_getpid);
+	int process = syscall(SYS_getpid);
 	uint64_t blocked = 0;
 
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
@@ -183,7 +183,7 @@ static void deliver(uint64_t signals, int *interrupted)
 		if (bit && blocks)
 			syscall(SYS_kill, process, sig);
 		else if (bit)
-			syscall(SYS_tgkill, process, NEXT(syscall)(SYS_gettid), sig);
+			syscall(SYS_tgkill, process, syscall(SYS_gettid), sig);
 	}
 }
 
@@ -246,6 +246,15 @@ int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until,
 	if (value)
 		*value = r.value;
 	return r.err;
+}
+
+uint64_t turn_timerfd(int fd)
+{
+	struct turn_request q = {.op = TURN_TIMERFD};
+	struct turn_reply r;
+
+	request(&q, NULL, 0, &fd, 1, &r, NULL);
+	return r.value;
 }
 
 void turn_refuse(const char *format, ...)
@@ -354,7 +363,7 @@ static int connect_scheduler(void)
 
 static void hello(bool process)
 {
-	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = NEXT(syscall)(SYS_gettid)};
+	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = syscall(SYS_gettid)};
 	struct turn_welcome w;
 	struct turn_reply r;
 	uint64_t old;
@@ -484,6 +493,5 @@ __attribute__((destructor)) static void unload(void)
 
 __attribute__((constructor)) static void load(void)
 {
-	syscall(SYS_getppid); /* looks the C library's up, before a signal handler would */
 	simulated();
 }

@@ -29,7 +29,13 @@ enum turn_op {
 	TURN_PROBED = 9,    /* the answer to a probe: it was not found to loop; a the processor time of the steps, in ns */
 	TURN_END = 10,	    /* the thread ends */
 	TURN_REFUSED = 11,  /* the program did what can't be simulated: data says what */
+	TURN_PROCESS = 12,  /* asks for the kernel's number of a's process or thread; b not 0: a is that, for the number */
+	TURN_NICE = 13,	    /* asks for the niceness of a process; b not 0: sets it to c */
+	TURN_TIMERFD = 14,  /* a timer that counts in a descriptor: a its number, 0: a new one, of the descriptor that comes with it, whose number
+			     * value is then; else b what: enum turn_timerfd, until when and c interval as of TURN_TIMER */
 };
+
+enum turn_timerfd { TIMERFD_SET, TIMERFD_GET /* value is when it is due */, TIMERFD_CLOSE };
 
 enum turn_wait {
 	WAIT_CLOCK = 1,
@@ -130,6 +136,9 @@ bool turn_wait_fds(const struct pollfd *fds, size_t n, int64_t until, int *inter
 /* turn_ask is a request that keeps the turn. It returns an errno. */
 int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until, uint64_t *value);
 
+/* turn_timerfd has the scheduler count a new timer's expirations in an eventfd. It returns the timer's number. */
+uint64_t turn_timerfd(int fd);
+
 /* turn_far says that turn_horizon is for reads of clocks only: for what the thread sees otherwise it may be beyond. */
 extern bool turn_far;
 
@@ -224,8 +233,21 @@ void timers_forget(void);
 /* unblocks reports whether a mask lets in a pending signal that has a handler. */
 bool unblocks(const sigset_t *mask);
 
+/* Numbers of a process's threads are so far apart that those of others do not have them. */
+#define THREADS_APART 100000
+
+/* numbers.c: kernel_number returns -1 and sets errno where there is no such process or thread; 0 is 0. */
+pid_t kernel_number(pid_t number);
+pid_t simulated_number(pid_t kernel);
+const char *number_path(const char *path, char *buf);
+int owner_fcntl(int fd, int cmd, uintptr_t arg);
+
 /* processes.c */
+int kill_thread(pid_t pid, int sig, uint64_t thread);
 pid_t child_number(pid_t kernel);
+
+void timerfd_closed(int fd);
+void timerfd_dup(int from, int to);
 
 /* waits.c */
 int wait_ready(int fd, short events, int64_t until);

@@ -16,6 +16,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* This library's own system calls are the kernel's: syscall() is the programs'. */
+#include <unistd.h>
+long direct_syscall(long number, ...);
+#define syscall direct_syscall
+
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
 

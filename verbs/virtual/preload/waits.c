@@ -6,6 +6,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -165,15 +168,28 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, stru
 	return simulated() ? recvfrom(fd, buf, n, flags, from, len) : NEXT(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
 }
 
+/* renumber gives the credentials of a message other numbers of processes. */
+static void renumber(struct msghdr *m, pid_t number(pid_t))
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof(struct ucred)))
+			((struct ucred *)CMSG_DATA(c))->pid = number(((struct ucred *)CMSG_DATA(c))->pid);
+}
+
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
+	ssize_t got;
+
 	if (!simulated())
 		return NEXT(recvmsg)(fd, m, flags);
 	if (!wait_before(fd, POLLIN, flags))
 		return -1;
 	if (inet_stream(fd))
 		m->msg_namelen = 0;
-	return changed(NEXT(recvmsg)(fd, m, flags));
+	got = changed(NEXT(recvmsg)(fd, m, flags));
+	if (got >= 0 && m->msg_controllen)
+		renumber(m, simulated_number);
+	return got;
 }
 
 /* put writes all bytes, waiting in between, as a blocking call does. */
@@ -276,10 +292,23 @@ EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
+	union {
+		struct cmsghdr align;
+		char bytes[1024];
+	} control;
+	struct msghdr copy;
+
 	if (!simulated())
 		return NEXT(sendmsg)(fd, m, flags);
 	if (!wait_before(fd, POLLOUT, flags))
 		return -1;
+	if (m->msg_controllen && m->msg_controllen <= sizeof control) {
+		memcpy(&control, m->msg_control, m->msg_controllen);
+		copy = *m;
+		copy.msg_control = &control;
+		renumber(&copy, kernel_number);
+		m = &copy;
+	}
 	return changed(NEXT(sendmsg)(fd, m, flags));
 }
 
@@ -443,10 +472,103 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const 
 	return MASKED(mask, until_ms(ms), epoll_until(fd, events, n, until));
 }
 
-EXPORT int timerfd_create(int id, int flags);
-int timerfd_create(int id, int flags)
+/* Calls of System V's queues and semaphores that wait: tried without, until another process of the host has run. */
+#define TRIED(waits, failure, until, call)                                     \
+	({                                                                     \
+		int interrupted = 0;                                           \
+		ssize_t ret;                                                   \
+		turn_sync();                                                   \
+		turn_shares = true;                                            \
+		for (bool again = false; (ret = (call)) < 0 && errno == (failure) && (waits); again = true) { \
+			if (turn_now >= (until))                               \
+				break;                                         \
+			if (interrupted) {                                     \
+				errno = EINTR;                                 \
+				break;                                         \
+			}                                                      \
+			turn_wait_for((until), again, &interrupted);           \
+		}                                                              \
+		turn_changed();                                                \
+		ret;                                                           \
+	})
+
+EXPORT int msgsnd(int id, const void *message, size_t n, int flags)
 {
-	if (simulated())
-		turn_refuse("timerfd_create");
-	return NEXT(timerfd_create)(id, flags);
+	if (!simulated())
+		return NEXT(msgsnd)(id, message, n, flags);
+	return TRIED(!(flags & IPC_NOWAIT), EAGAIN, NEVER, NEXT(msgsnd)(id, message, n, flags | IPC_NOWAIT));
+}
+
+EXPORT ssize_t msgrcv(int id, void *message, size_t n, long type, int flags)
+{
+	if (!simulated())
+		return NEXT(msgrcv)(id, message, n, type, flags);
+	return TRIED(!(flags & IPC_NOWAIT), ENOMSG, NEVER, NEXT(msgrcv)(id, message, n, type, flags | IPC_NOWAIT));
+}
+
+EXPORT int semtimedop(int id, struct sembuf *ops, size_t n, const struct timespec *timeout)
+{
+	struct sembuf tried[n < 500 ? n : 500]; /* more than SEMOPM is E2BIG */
+	int64_t until = NEVER;
+	bool waits = true;
+
+	if (!simulated())
+		return NEXT(semtimedop)(id, ops, n, timeout);
+	for (size_t i = 0; i < n && i < 500; i++) {
+		tried[i] = ops[i];
+		waits = waits && !(ops[i].sem_flg & IPC_NOWAIT);
+		tried[i].sem_flg |= IPC_NOWAIT;
+	}
+	if (timeout)
+		until = from_now(ps_of(timeout));
+	return TRIED(waits, EAGAIN, until, NEXT(semtimedop)(id, n > 500 ? ops : tried, n, NULL));
+}
+
+EXPORT int semop(int id, struct sembuf *ops, size_t n)
+{
+	return simulated() ? semtimedop(id, ops, n, NULL) : NEXT(semop)(id, ops, n);
+}
+
+/* Of several messages the first is waited for, and with MSG_WAITFORONE, or where none is to come in time, no other. */
+EXPORT int recvmmsg(int fd, struct mmsghdr *all, unsigned n, int flags, struct timespec *timeout)
+{
+	int64_t until;
+	unsigned i;
+
+	if (!simulated())
+		return NEXT(recvmmsg)(fd, all, n, flags, timeout);
+	until = until_span(timeout);
+	for (i = 0; i < n && (!i || turn_now < until); i++) {
+		ssize_t got = recvmsg(fd, &all[i].msg_hdr, (flags & ~MSG_WAITFORONE) | (i && flags & MSG_WAITFORONE ? MSG_DONTWAIT : 0));
+
+		if (got < 0)
+			return i ? (int)i : -1;
+		all[i].msg_len = got;
+	}
+	return i;
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *all, unsigned n, int flags)
+{
+	if (!simulated())
+		return NEXT(sendmmsg)(fd, all, n, flags);
+	for (unsigned i = 0; i < n; i++) {
+		ssize_t sent = sendmsg(fd, &all[i].msg_hdr, flags);
+
+		if (sent < 0)
+			return i ? (int)i : -1;
+		all[i].msg_len = sent;
+	}
+	return n;
+}
+
+/* eventfd's own functions call read and write within the C library. */
+EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+	return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+
+EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+	return write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
 }

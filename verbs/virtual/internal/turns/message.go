@@ -28,6 +28,16 @@ const (
 	opProbed                // the thread was not found to loop; a the processor time that it was stepped for, in ns
 	opEnd                   // the thread ends
 	opRefused               // data is what can't be simulated
+	opProcess               // the reply's value is the kernel's number of a's process or thread; b not 0: a is that, for ours
+	opNice                  // the reply's value is the niceness of the process a; b not 0: which is set to c
+	opTimerFD               // a its number, 0: a new one that counts in the descriptor which comes with it; the reply\'s value is its number, else b what
+)
+
+// What an opTimerFD asks for.
+const (
+	timerFDSet = iota // until when, c interval
+	timerFDGet        // the reply's value is when it is due
+	timerFDClose
 )
 
 type waitKind uint64

@@ -544,7 +544,7 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"PROGRAM", "timerfd"}, "h0: program: timerfd_create can't be simulated"},
+		{[]string{"PROGRAM", "uring"}, "h0: program: the system call io_uring_setup can't be simulated"},
 		{[]string{"PROGRAM", "datagram"}, "h0: program: a datagram socket that is bound to an IP address can't be simulated"},
 		{[]string{goProgram, "clocks"}, "h0: go: a Go runtime (sluice virtual runs it in real time) can't be simulated"},
 		{[]string{filepath.Join(built.dir, "static"), "clocks"}, "h0: static: it ended before it was simulated: it is linked statically, changes its user, or lacks a library"},

@@ -178,9 +178,10 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 			return
 		}
 		t.productive = true
-		closeAll(m.fds)
 		answer = reply{}
-		if !s.answer(t, r, &answer) {
+		goesOn := s.answer(t, r, m.fds, &answer)
+		closeAll(m.fds)
+		if !goesOn {
 			return
 		}
 	}
@@ -269,7 +270,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 }
 
 // answer carries out a request that keeps the turn, and reports whether the thread goes on.
-func (s *scheduler) answer(t *thread, r *request, a *reply) bool {
+func (s *scheduler) answer(t *thread, r *request, fds []int, a *reply) bool {
 	p := t.p
 	switch r.op {
 	case opTimer:
@@ -296,6 +297,30 @@ func (s *scheduler) answer(t *thread, r *request, a *reply) bool {
 	case opPort:
 		a.value = uint64(s.nextPort(p.program.Host))
 	case opProbed:
+	case opTimerFD:
+		var err unix.Errno
+		a.value, err = s.timerFD(p, r, fds)
+		a.errno = uint32(err)
+	case opNice:
+		q := s.processOf(uint32(r.a))
+		switch {
+		case q == nil:
+			a.errno = uint32(unix.ESRCH)
+		case r.b == 0:
+			a.value = uint64(q.nice)
+		case int(r.c) < q.nice:
+			a.errno = uint32(unix.EACCES)
+		default:
+			q.nice = int(r.c)
+		}
+	case opProcess:
+		number, ok := s.kernelNumber(r.a)
+		if r.b != 0 {
+			number, ok = int(s.simulatedNumber(r.a)), true
+		}
+		if a.value = uint64(number); !ok {
+			a.errno = uint32(unix.ESRCH)
+		}
 	case opEnd:
 		t.ending = true
 	case opRefused:

@@ -15,6 +15,8 @@ func TestWorld(t *testing.T) {
 		want     []string
 	}{
 		{"signals", []command{on(0, 0, "WORLD", "signals")}, []string{signalsWant}},
+		{"timers of descriptors", []command{on(0, 0, "WORLD", "timers")}, []string{timersOfDescriptors}},
+		{"numbers", []command{on(0, 0, "WORLD", "numbers")}, []string{"1000 1000 1000 1\n20 end\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := twice(t, test.commands...)
@@ -37,6 +39,9 @@ func TestCommands(t *testing.T) {
 	}{
 		{[]string{"timeout", "1", "sleep", "3"}, "", "exit status 124", units.Second},
 		{[]string{"timeout", "3", "sleep", "1"}, "", "exit status 0", units.Second},
+		{[]string{"sh", "-c", "timeout 1 sleep 3; echo $?"}, "124\n", "exit status 0", units.Second},
+		{[]string{"nice", "-n", "3", "nice"}, "3\n", "exit status 0", 0},
+		{[]string{"sh", "-c", "test -r /proc/$$/stat && kill -0 $$ && echo $$"}, "1000\n", "exit status 0", 0},
 		{[]string{"sh", "-c", "sleep 1 & wait; echo done"}, "done\n", "exit status 0", units.Second},
 	} {
 		r := twice(t, on(0, 0, test.args...))
@@ -79,6 +84,18 @@ func TestShells(t *testing.T) {
 		}
 	}
 }
+
+const timersOfDescriptors = `8 1
+1000 first
+999980 2000000
+8 2
+1
+7000 polled
+0
+17000 disarmed
+1
+1017000 at a time of day
+`
 
 const signalsWant = `1000 pause ended
 1 1

@@ -20,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -283,11 +282,20 @@ static int counter(void)
 	return 0;
 }
 
+/* A system call that no library sees. */
+static long raw(long number, long a, long b)
+{
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(b), "d"(0L) : "rcx", "r11", "memory");
+	return r;
+}
+
 static long long processor_time(void)
 {
 	struct timespec t;
 
-	syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t); /* the machine's */
+	raw(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&t); /* the machine's */
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
@@ -555,22 +563,13 @@ static int datagram(void)
 	return bind(socket(AF_INET, SOCK_DGRAM, 0), (void *)&a, sizeof a);
 }
 
-/* A system call that no library sees. */
-static long raw(long number, long a)
-{
-	long r;
-
-	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(0L), "d"(0L) : "rcx", "r11", "memory");
-	return r;
-}
-
 /* cloner makes a child that the simulation does not know of, and ends before it. */
 static int cloner(void)
 {
-	long pid = raw(SYS_clone, SIGCHLD);
+	long pid = raw(SYS_clone, SIGCHLD, 0);
 
 	while (!pid)
-		raw(SYS_pause, 0);
+		raw(SYS_pause, 0, 0);
 	printf("%ld\n", pid);
 	return pid < 0;
 }
@@ -621,8 +620,8 @@ int main(int argc, char **argv)
 		return machine();
 	if (!strcmp(what, "stuck"))
 		return pause();
-	if (!strcmp(what, "timerfd"))
-		return timerfd_create(CLOCK_MONOTONIC, 0);
+	if (!strcmp(what, "uring"))
+		return syscall(SYS_io_uring_setup, 1, NULL);
 	fprintf(stderr, "no part %s\n", what);
 	return 2;
 }

@@ -1,6 +1,14 @@
 /* What the tests run in simulated time of a process's world: each argument's part prints what it sees. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -145,12 +153,149 @@ static int signals(void)
 	return 0;
 }
 
+static void check(const char *what, bool ok)
+{
+	if (!ok)
+		printf("%s: %s\n", what, strerror(errno));
+}
+
+static void *other(void *arg)
+{
+	char path[64];
+
+	*(pid_t *)arg = gettid();
+	snprintf(path, sizeof path, "/proc/self/task/%d/comm", gettid());
+	check("a thread's /proc", !access(path, R_OK));
+	pause();
+	return NULL;
+}
+
+/* Each call that names a process takes the numbers that getpid gives. */
+static int numbers(void)
+{
+	int pair[2], value = 42, got = 0, ret;
+	struct f_owner_ex ex = {F_OWNER_PID, getpid()};
+	struct iovec here = {&got, sizeof got}, there = {&value, sizeof value};
+	struct ucred cred;
+	socklen_t len = sizeof cred;
+	struct sched_param param;
+	struct rlimit limit;
+	pid_t me = getpid(), pid, thread = 0;
+	cpu_set_t set;
+	clockid_t clock;
+	struct timespec ts;
+	pthread_t t;
+	char text[64];
+	siginfo_t info;
+
+	check("socketpair", !socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	check("F_SETOWN", !fcntl(pair[0], F_SETOWN, me) && fcntl(pair[0], F_GETOWN) == me);
+	check("F_SETOWN of a group", !fcntl(pair[0], F_SETOWN, -me) && fcntl(pair[0], F_GETOWN) == -me);
+	check("F_SETOWN_EX", !fcntl(pair[0], F_SETOWN_EX, &ex));
+	ex = (struct f_owner_ex){0};
+	check("F_GETOWN_EX", !fcntl(pair[0], F_GETOWN_EX, &ex) && ex.pid == me && ex.type == F_OWNER_PID);
+	check("SO_PEERCRED", !getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.pid == me);
+	printf("%d %d %d %d\n", getpgid(0), getpgid(me), getpgrp(), getsid(me));
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		catches(SIGUSR1);
+		pause();
+		_exit(caught == SIGUSR1 ? 5 : 6);
+	}
+	usleep(10);
+	check("getpgid of a child", getpgid(pid) == me);
+	check("setpgid", !setpgid(pid, pid) && getpgid(pid) == pid && getpgid(0) == me);
+	check("getpgid of nobody", getpgid(77) == -1 && errno == ESRCH);
+	errno = 0;
+	check("getpriority", getpriority(PRIO_PROCESS, me) == 0 && getpriority(PRIO_PROCESS, pid) == 0 && !errno);
+	check("setpriority", !setpriority(PRIO_PROCESS, pid, 3));
+	check("sched_getaffinity", !sched_getaffinity(me, sizeof set, &set) && CPU_COUNT(&set) == 1 && CPU_ISSET(0, &set) && sched_getcpu() == 0);
+	check("sched_setaffinity", !sched_setaffinity(pid, sizeof set, &set));
+	check("pthread_getaffinity_np", !pthread_getaffinity_np(pthread_self(), sizeof set, &set) && CPU_ISSET(0, &set));
+	check("sched_getscheduler", sched_getscheduler(me) == SCHED_OTHER && sched_getscheduler(pid) == SCHED_OTHER);
+	check("sched_getparam", !sched_getparam(pid, &param) && param.sched_priority == 0);
+	check("prlimit", !prlimit(pid, RLIMIT_NOFILE, NULL, &limit));
+	check("process_vm_readv", process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof got && got == value);
+	check("clock_getcpuclockid", !clock_getcpuclockid(me, &clock) && !clock_gettime(clock, &ts) && !clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &ts));
+	check("clock_getcpuclockid of nobody", clock_getcpuclockid(77, &clock) == ESRCH);
+	snprintf(text, sizeof text, "/proc/%d/status", pid);
+	check("/proc/PID", !access(text, R_OK));
+	snprintf(text, sizeof text, "/proc/%d", me + 5);
+	check("/proc/PID of nobody", access(text, R_OK) == -1 && errno == ENOENT);
+	memset(text, 0, sizeof text);
+	ret = readlink("/proc/self", text, sizeof text);
+	check("/proc/self", ret == 4 && atoi(text) == me);
+	ret = syscall(SYS_pidfd_open, pid, 0);
+	check("pidfd_open", ret >= 0);
+	check("getpgid by number", syscall(SYS_getpgid, pid) == pid);
+	check("kill of a group", !kill(-pid, SIGUSR1));
+	{
+		struct pollfd p = {.fd = ret, .events = POLLIN};
+
+		check("poll of a pidfd", poll(&p, 1, 1000) == 1);
+	}
+	check("waitid of a pidfd", !waitid(P_PIDFD, ret, &info, WEXITED) && info.si_pid == pid && info.si_status == 5);
+	catches(SIGUSR1);
+	pthread_create(&t, NULL, other, &thread);
+	usleep(10);
+	check("tgkill", !tgkill(me, thread, SIGUSR1));
+	pthread_join(t, NULL);
+	pid = fork();
+	if (!pid)
+		_exit(setsid() == getpid() && getpgrp() == getpid() && getsid(0) == getpid() ? 3 : 4);
+	check("wait for a group", waitpid(0, &ret, 0) == -1 || WEXITSTATUS(ret) == 3);
+	say("end");
+	return 0;
+}
+
+/* Timers of descriptors. */
+static int timers(void)
+{
+	struct itimerspec t = {{0, 2000000}, {0, 1000000}}, rest;
+	uint64_t n = 0;
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0), copy;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	check("timerfd_settime", !timerfd_settime(fd, 0, &t, NULL));
+	printf("%zd", read(fd, &n, sizeof n));
+	printf(" %d\n", (int)n);
+	say("first");
+	usleep(5000);
+	check("timerfd_gettime", !timerfd_gettime(fd, &rest));
+	printf("%ld %ld\n", rest.it_value.tv_nsec, rest.it_interval.tv_nsec);
+	printf("%zd", read(fd, &n, sizeof n));
+	printf(" %d\n", (int)n);
+	printf("%d\n", poll(&p, 1, 100));
+	say("polled");
+	t = (struct itimerspec){0};
+	check("timerfd_settime", !timerfd_settime(fd, 0, &t, NULL));
+	printf("%d\n", poll(&p, 1, 10));
+	say("disarmed");
+	clock_gettime(CLOCK_REALTIME, &t.it_value);
+	t.it_value.tv_sec++;
+	close(fd);
+	fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+	copy = dup(fd);
+	check("timerfd_settime", !timerfd_settime(copy, TFD_TIMER_ABSTIME, &t, NULL));
+	check("read", read(fd, &n, sizeof n) == -1 && errno == EAGAIN);
+	close(fd);
+	p.fd = copy;
+	printf("%d\n", poll(&p, 1, -1));
+	say("at a time of day");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(what, "signals"))
 		return signals();
+	if (!strcmp(what, "numbers"))
+		return numbers();
+	if (!strcmp(what, "timers"))
+		return timers();
 	fprintf(stderr, "no part %s\n", what);
 	return 2;
 }
