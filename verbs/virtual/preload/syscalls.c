@@ -65,8 +65,6 @@ long direct_syscall(long number, ...)
 
 #if defined(__x86_64__)
 
-void *linked_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
-int linked_munmap(void *addr, size_t length);
 int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags);
 int pidfd_open(pid_t pid, unsigned flags);
 int pidfd_send_signal(int pidfd, int sig, siginfo_t *info, unsigned flags);
@@ -177,6 +175,9 @@ static long futex_call(const long *a)
 
 static long simulated_call(long number, const long *a)
 {
+	/* What watches a program's memory, as UCX does, makes these calls in place of the functions, which it has changed. */
+	if (number == SYS_shmat || (number == SYS_mmap && a[3] & MAP_SHARED))
+		turn_shares = true;
 	switch (number) {
 #include "calls.h"
 	default:
