@@ -100,6 +100,12 @@ const char *map_path(const char *path, char *buf)
 {
 	if (!virtual_root())
 		return path;
+	if (path[1] == 'e') {
+		if (strcmp(path, "/etc/hosts") || !simulated())
+			return path;
+		sprintf(buf, "%s/hosts", turns_dir);
+		return buf;
+	}
 	if (path[1] == 'p') {
 		bool boot = !strcmp(path, "/proc/sys/kernel/random/boot_id");
 		size_t n;

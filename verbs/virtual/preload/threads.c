@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -199,8 +200,18 @@ EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 
 /*
  * Conditions: who waits is in a list of this process's. Only the thread that runs touches
- * it. The C library's own conditions are used where the process has one thread.
+ * it. One that processes share counts its signals, in its memory, and each ends all waits for it.
  */
+struct shared_cond {
+	_Atomic uint32_t signals;
+};
+
+/* is_shared reads the bit that the C library sets in pthread_cond_init. */
+static bool is_shared(const void *cond)
+{
+	return ((const pthread_cond_t *)cond)->__data.__wrefs & 1;
+}
+
 struct waiter {
 	void *cond;
 	bool woken;
@@ -224,10 +235,16 @@ static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 {
 	struct waiter w = {.cond = cond};
 	bool again = false;
+	uint32_t signals = is_shared(cond) ? ((struct shared_cond *)cond)->signals : 0;
 	int err = pthread_mutex_unlock(m);
 
 	if (err)
 		return err;
+	if (is_shared(cond)) {
+		err = turn_futex(&((struct shared_cond *)cond)->signals, signals, until);
+		pthread_mutex_lock(m);
+		return err == EINTR ? 0 : err;
+	}
 	*last = &w;
 	last = &w.next;
 	while (!w.woken && turn_now < until) {
@@ -244,6 +261,8 @@ static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 
 static void cond_wake(void *cond, bool all)
 {
+	if (is_shared(cond))
+		((struct shared_cond *)cond)->signals++;
 	for (struct waiter *w = waiters; w; w = w->next)
 		if (w->cond == cond && !w->woken) {
 			w->woken = true;
@@ -294,6 +313,29 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 	return simulated() ? 0 : NEXT_VERSION(pthread_cond_destroy, NEW_CONDS)(c);
 }
 
+EXPORT sem_t *sem_open(const char *name, int flags, ...)
+{
+	mode_t mode;
+	unsigned value;
+	va_list ap;
+
+	va_start(ap, flags);
+	mode = va_arg(ap, mode_t);
+	value = va_arg(ap, unsigned);
+	va_end(ap);
+	turn_shares = true;
+	return NEXT(sem_open)(name, flags, mode, value);
+}
+
+EXPORT int sem_post(sem_t *s)
+{
+	int ret = NEXT(sem_post)(s);
+
+	if (simulated())
+		turn_changed();
+	return ret;
+}
+
 static int try_sem(sem_t *s)
 {
 	return NEXT(sem_trywait)(s) ? errno == EAGAIN ? EBUSY : errno : 0;
@@ -317,7 +359,7 @@ EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict at)
 	return simulated() ? sem_until(s, instant_of(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
 }
 
-/* A barrier of this process's, in the program's memory for one. */
+/* A barrier of this process's, or of several, in the program's memory for one. */
 struct barrier {
 	unsigned count, waiting, leaving; /* the last: of earlier rounds, and still within pthread_barrier_wait */
 	unsigned round;
@@ -327,14 +369,9 @@ _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "no room for
 
 EXPORT int pthread_barrier_init(pthread_barrier_t *restrict barrier, const pthread_barrierattr_t *restrict attr, unsigned count)
 {
-	int shared = PTHREAD_PROCESS_PRIVATE;
-
+	(void)attr;
 	if (!simulated())
 		return NEXT(pthread_barrier_init)(barrier, attr, count);
-	if (attr)
-		pthread_barrierattr_getpshared(attr, &shared);
-	if (shared != PTHREAD_PROCESS_PRIVATE)
-		turn_refuse("a barrier that processes share");
 	if (!count)
 		return EINVAL;
 	*(struct barrier *)barrier = (struct barrier){.count = count};

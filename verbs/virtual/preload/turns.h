@@ -256,10 +256,13 @@ bool blocks(int fd);
 ssize_t turns_write(int fd, const void *buf, size_t n);
 
 /* sockets.c */
+/* Whether a descriptor is of a socket of IP addresses. */
 bool inet_stream(int fd);
+bool inet_datagram(int fd);
+ssize_t inet_send(int fd, const struct msghdr *m, int flags);
+ssize_t inet_receive(int fd, struct msghdr *m, int flags);
 bool inet_knows_closed(int fd);
 void inet_learns_closed(int fd);
-void inet_refuse(int fd, const struct sockaddr *to);
 int inet_socket(int domain, int type, int protocol);
 void inet_closed(int fd);
 void inet_dup(int from, int to);

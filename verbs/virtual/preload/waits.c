@@ -128,6 +128,14 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags, struct 
 
 	if (!simulated())
 		return NEXT(recvfrom)(fd, buf, n, flags, from, len);
+	if (from && len && inet_datagram(fd)) {
+		struct iovec v = {buf, n};
+		struct msghdr m = {.msg_name = from, .msg_namelen = *len, .msg_iov = &v, .msg_iovlen = 1};
+		ssize_t one = wait_before(fd, POLLIN, flags) ? changed(inet_receive(fd, &m, flags)) : -1;
+
+		*len = m.msg_namelen;
+		return one;
+	}
 	if (from && inet_stream(fd)) { /* as TCP: none */
 		if (len)
 			*len = 0;
@@ -184,6 +192,8 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 		return NEXT(recvmsg)(fd, m, flags);
 	if (!wait_before(fd, POLLIN, flags))
 		return -1;
+	if (inet_datagram(fd))
+		return changed(inet_receive(fd, m, flags));
 	if (inet_stream(fd))
 		m->msg_namelen = 0;
 	got = changed(NEXT(recvmsg)(fd, m, flags));
@@ -242,11 +252,21 @@ ssize_t turns_write(int fd, const void *buf, size_t n)
 	int type;
 	socklen_t len = sizeof type;
 
+	if (inet_datagram(fd))
+		return sendto(fd, buf, n, 0, NULL, 0);
 	if (!NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return type == SOCK_STREAM ? put(fd, buf, n, SSIZE_MAX, send_some, 0) : changed(NEXT(write)(fd, buf, n));
 	if (syscall(SYS_fcntl, fd, F_GETPIPE_SZ) > 0) /* a ready pipe takes PIPE_BUF bytes */
 		return put(fd, buf, n, PIPE_BUF, write_some, 0);
 	return changed(NEXT(write)(fd, buf, n));
+}
+
+static bool is_message(int fd)
+{
+	int type;
+	socklen_t len = sizeof type;
+
+	return !NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type != SOCK_STREAM;
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
@@ -255,6 +275,8 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 
 	if (!simulated() || ours(fd))
 		return NEXT(writev)(fd, iov, n);
+	if (is_message(fd)) /* it is one */
+		return sendmsg(fd, &(struct msghdr){.msg_iov = (struct iovec *)iov, .msg_iovlen = n}, 0);
 	for (int i = 0; i < n; i++) {
 		ssize_t one = turns_write(fd, iov[i].iov_base, iov[i].iov_len);
 
@@ -275,8 +297,10 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 	if (inet_stream(fd)) {
 		to = NULL;
 		len = 0;
-	} else {
-		inet_refuse(fd, to);
+	} else if (inet_datagram(fd)) {
+		struct iovec v = {(void *)buf, n};
+
+		return inet_send(fd, &(struct msghdr){.msg_name = (void *)to, .msg_namelen = len, .msg_iov = &v, .msg_iovlen = 1}, flags);
 	}
 	if (flags & MSG_DONTWAIT || to) {
 		wait_before(fd, POLLOUT, flags | MSG_DONTWAIT);
@@ -300,6 +324,8 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 	if (!simulated())
 		return NEXT(sendmsg)(fd, m, flags);
+	if (inet_datagram(fd))
+		return inet_send(fd, m, flags);
 	if (!wait_before(fd, POLLOUT, flags))
 		return -1;
 	if (m->msg_controllen && m->msg_controllen <= sizeof control) {

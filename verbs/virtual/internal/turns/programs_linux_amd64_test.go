@@ -545,7 +545,6 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"PROGRAM", "uring"}, "h0: program: the system call io_uring_setup can't be simulated"},
-		{[]string{"PROGRAM", "datagram"}, "h0: program: a datagram socket that is bound to an IP address can't be simulated"},
 		{[]string{goProgram, "clocks"}, "h0: go: a Go runtime (sluice virtual runs it in real time) can't be simulated"},
 		{[]string{filepath.Join(built.dir, "static"), "clocks"}, "h0: static: it ended before it was simulated: it is linked statically, changes its user, or lacks a library"},
 		{[]string{"PROGRAM", "execute", filepath.Join(built.dir, "static")}, "h0: program: it executed a program that can't be simulated: one that is linked statically, changes its user, or lacks a library"},

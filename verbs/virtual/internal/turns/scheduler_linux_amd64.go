@@ -91,7 +91,7 @@ func newScheduler(c Config) (*scheduler, error) {
 // library's own names in the directory are up to longestName longer than it.
 const (
 	maxSocketPath = 107
-	longestName   = len("/net/c-255.255.255.255:65535")
+	longestName   = len("/net/255.255.255.255:65535~9")
 )
 
 func (s *scheduler) listen() error {
@@ -109,6 +109,7 @@ func (s *scheduler) listen() error {
 	}
 	err := errors.Join(
 		os.Mkdir(filepath.Join(s.dir.Path, "net"), 0o700),
+		os.Mkdir(filepath.Join(s.dir.Path, "udp"), 0o700),
 		os.WriteFile(filepath.Join(s.dir.Path, "hosts"), hosts, 0o600),
 		os.WriteFile(filepath.Join(s.dir.Path, "cpuinfo"), []byte(cpuinfo), 0o600))
 	if err != nil {

@@ -16,6 +16,11 @@ func TestWorld(t *testing.T) {
 	}{
 		{"signals", []command{on(0, 0, "WORLD", "signals")}, []string{signalsWant}},
 		{"timers of descriptors", []command{on(0, 0, "WORLD", "timers")}, []string{timersOfDescriptors}},
+		{"datagrams", []command{on(0, 0, "WORLD", "answers"), on(1, units.Millisecond, "WORLD", "asks", "h0")}, []string{answersWant, asksWant}},
+		{"listeners of one port", []command{on(0, 0, "WORLD", "reuse")}, []string{"4 and 4\n"}},
+		{"names", []command{on(0, 0, "WORLD", "names")}, []string{namesWant}},
+		{"what processes share", []command{on(0, 0, "WORLD", "shares")}, []string{sharesWant}},
+		{"inotify", []command{on(0, 0, "WORLD", "watches", t.TempDir())}, []string{"1 made\n1000 made\n"}},
 		{"numbers", []command{on(0, 0, "WORLD", "numbers")}, []string{"1000 1000 1000 1\n20 end\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -95,6 +100,37 @@ const timersOfDescriptors = `8 1
 17000 disarmed
 1
 1017000 at a time of day
+`
+
+const answersWant = `1 from 10.0.0.2:32769
+5 from 10.0.0.2:32769
+1000 answered
+`
+
+const asksWant = `1 from 10.0.0.1:5353
+at 10.0.0.2:32769
+5 abcde
+0
+2000 asked
+`
+
+const namesWant = `10.0.0.2:5353 10.0.0.2
+10.0.0.1
+h1
+h1
+10.0.0.2
+10.0.0.1 h0
+10.0.0.2 h1
+`
+
+const sharesWant = `1000 barrier
+2000 mutex
+3000 futex
+4000 memory
+5000 semaphore
+6000 condition
+7000 eventfd
+8000 end
 `
 
 const signalsWant = `1000 pause ended

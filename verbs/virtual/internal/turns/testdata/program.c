@@ -556,13 +556,6 @@ static int machine(void)
 __asm__(".pushsection .note.go.buildid, \"a\", @note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
 #endif
 
-static int datagram(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(5353)};
-
-	return bind(socket(AF_INET, SOCK_DGRAM, 0), (void *)&a, sizeof a);
-}
-
 /* cloner makes a child that the simulation does not know of, and ends before it. */
 static int cloner(void)
 {
@@ -610,8 +603,6 @@ int main(int argc, char **argv)
 		return reader();
 	if (!strcmp(what, "queue"))
 		return queue(argv[2]);
-	if (!strcmp(what, "datagram"))
-		return datagram();
 	if (!strcmp(what, "execute"))
 		return execl(argv[2], argv[2], (char *)NULL);
 	if (!strcmp(what, "cloner"))

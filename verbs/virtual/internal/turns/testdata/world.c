@@ -1,6 +1,14 @@
 /* What the tests run in simulated time of a process's world: each argument's part prints what it sees. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/futex.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -286,6 +294,231 @@ static int timers(void)
 	return 0;
 }
 
+static struct addrinfo *host(const char *name, int type)
+{
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = type}, *found;
+	int err = getaddrinfo(name, "5353", &hints, &found);
+
+	if (!err)
+		return found;
+	printf("%s: %s\n", name, gai_strerror(err));
+	exit(1);
+}
+
+static const char *shown(const struct sockaddr_in *a)
+{
+	static char text[64];
+
+	snprintf(text, sizeof text, "%s:%d", inet_ntoa(a->sin_addr), ntohs(a->sin_port));
+	return text;
+}
+
+/* Answers datagrams, by each of the calls. */
+static int answers(void)
+{
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(5353)}, from;
+	socklen_t len = sizeof from;
+	char b[100];
+	struct iovec v = {b, sizeof b};
+	struct msghdr m = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &v, .msg_iovlen = 1};
+	ssize_t n;
+
+	check("bind", !bind(s, (void *)&a, sizeof a));
+	n = recvfrom(s, b, sizeof b, 0, (void *)&from, &len);
+	printf("%zd from %s\n", n, shown(&from));
+	check("sendto", sendto(s, b, n, 0, (void *)&from, len) == n);
+	n = recvmsg(s, &m, 0);
+	printf("%zd from %s\n", n, shown(&from));
+	v.iov_len = n;
+	check("sendmsg", sendmsg(s, &m, 0) == n);
+	say("answered");
+	return 0;
+}
+
+static int asks(const char *server)
+{
+	struct addrinfo *to = host(server, SOCK_DGRAM);
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in from;
+	socklen_t len = sizeof from;
+	struct iovec v[2] = {{(void *)"ab", 2}, {(void *)"cde", 3}};
+	struct pollfd p = {.fd = s, .events = POLLIN};
+	char b[100];
+
+	check("sendto", sendto(s, "x", 1, 0, to->ai_addr, to->ai_addrlen) == 1);
+	printf("%zd", recvfrom(s, b, sizeof b, 0, (void *)&from, &len));
+	printf(" from %s\n", shown(&from));
+	check("connect", !connect(s, to->ai_addr, to->ai_addrlen));
+	len = sizeof from;
+	check("getpeername", !getpeername(s, (void *)&from, &len) && from.sin_port == htons(5353));
+	len = sizeof from;
+	getsockname(s, (void *)&from, &len);
+	printf("at %s\n", shown(&from));
+	check("writev", writev(s, v, 2) == 5);
+	printf("%zd", recv(s, b, sizeof b, 0));
+	printf(" %.5s\n", b);
+	/* Nobody is there: the datagram is lost. */
+	((struct sockaddr_in *)to->ai_addr)->sin_port = htons(9);
+	check("sendto nobody", sendto(s, "x", 1, 0, to->ai_addr, to->ai_addrlen) == 1);
+	printf("%d\n", poll(&p, 1, 1));
+	say("asked");
+	return 0;
+}
+
+/* Two listeners of one port. */
+static int reuse(void)
+{
+	int one = 1, s[3];
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(5353), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int counts[2] = {0};
+
+	for (int i = 0; i < 3; i++) {
+		s[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (i < 2)
+			check("SO_REUSEPORT", !setsockopt(s[i], SOL_SOCKET, SO_REUSEPORT, &one, sizeof one));
+		if (i == 2)
+			check("bind without", bind(s[i], (void *)&a, sizeof a) == -1 && errno == EADDRINUSE);
+		else
+			check("bind", !bind(s[i], (void *)&a, sizeof a) && !listen(s[i], 16));
+	}
+	for (int i = 0; i < 8; i++)
+		check("connect", !connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&a, sizeof a));
+	for (int i = 0; i < 2; i++)
+		while (accept(s[i], NULL, NULL) >= 0)
+			counts[i]++;
+	printf("%d and %d\n", counts[0], counts[1]);
+	return 0;
+}
+
+static int names(void)
+{
+	struct addrinfo *h = host("h1", SOCK_STREAM);
+	struct hostent *e = gethostbyname("h1"), entry, *found = NULL;
+	struct sockaddr_in a;
+	char text[256], line[256];
+	int err;
+	FILE *f;
+
+	memcpy(&a, h->ai_addr, sizeof a);
+	printf("%s", shown(&a));
+	printf(" %s\n", e ? inet_ntoa(*(struct in_addr *)e->h_addr_list[0]) : "no h1");
+	check("gethostbyname_r", !gethostbyname_r("h0", &entry, text, sizeof text, &found, &err) && found);
+	printf("%s\n", found ? inet_ntoa(*(struct in_addr *)found->h_addr_list[0]) : "no h0");
+	e = gethostbyaddr(&a.sin_addr, sizeof a.sin_addr, AF_INET);
+	printf("%s\n", e ? e->h_name : "no name");
+	err = getnameinfo((void *)&a, sizeof a, line, sizeof line, NULL, 0, 0);
+	printf("%s\n", err ? gai_strerror(err) : line);
+	err = getnameinfo((void *)&a, sizeof a, line, sizeof line, NULL, 0, NI_NUMERICHOST);
+	printf("%s\n", err ? gai_strerror(err) : line);
+	f = fopen("/etc/hosts", "r");
+	while (f && fgets(line, sizeof line, f))
+		printf("%s", line);
+	return 0;
+}
+
+/* What processes of a host wait for from each other. */
+static int shares(void)
+{
+	struct {
+		pthread_barrier_t barrier;
+		pthread_mutex_t mutex;
+		pthread_cond_t cond;
+		sem_t sem;
+		uint32_t word;
+		volatile int flag;
+	} *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t ba;
+	pthread_mutexattr_t ma;
+	pthread_condattr_t ca;
+	int e = eventfd(0, EFD_SEMAPHORE);
+	eventfd_t n;
+	pid_t pid;
+
+	pthread_barrierattr_init(&ba);
+	pthread_barrierattr_setpshared(&ba, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&m->barrier, &ba, 2);
+	pthread_mutexattr_init(&ma);
+	pthread_mutexattr_setpshared(&ma, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&m->mutex, &ma);
+	pthread_condattr_init(&ca);
+	pthread_condattr_setpshared(&ca, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&m->cond, &ca);
+	sem_init(&m->sem, 1, 0);
+	pid = fork();
+	if (!pid) {
+		usleep(1000);
+		pthread_barrier_wait(&m->barrier);
+		pthread_mutex_lock(&m->mutex);
+		usleep(1000);
+		pthread_mutex_unlock(&m->mutex);
+		usleep(1000);
+		m->word = 1;
+		syscall(SYS_futex, &m->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+		usleep(1000);
+		m->flag = 1;
+		usleep(1000);
+		sem_post(&m->sem);
+		usleep(1000);
+		pthread_mutex_lock(&m->mutex);
+		m->flag = 2;
+		pthread_cond_signal(&m->cond);
+		pthread_mutex_unlock(&m->mutex);
+		usleep(1000);
+		eventfd_write(e, 2);
+		usleep(1000);
+		_exit(0);
+	}
+	pthread_barrier_wait(&m->barrier);
+	say("barrier");
+	usleep(10);
+	pthread_mutex_lock(&m->mutex);
+	say("mutex");
+	pthread_mutex_unlock(&m->mutex);
+	syscall(SYS_futex, &m->word, FUTEX_WAIT, 0, NULL, NULL, 0);
+	say("futex");
+	while (!m->flag)
+		;
+	say("memory");
+	sem_wait(&m->sem);
+	say("semaphore");
+	pthread_mutex_lock(&m->mutex);
+	while (m->flag != 2)
+		pthread_cond_wait(&m->cond, &m->mutex);
+	pthread_mutex_unlock(&m->mutex);
+	say("condition");
+	check("eventfd_read", !eventfd_read(e, &n) && n == 1);
+	check("eventfd_read", !eventfd_read(e, &n) && n == 1);
+	say("eventfd");
+	waitpid(pid, NULL, 0);
+	say("end");
+	return 0;
+}
+
+static int watches(const char *dir)
+{
+	struct inotify_event *e;
+	char b[4096], path[4096];
+	int fd = inotify_init1(0), got;
+
+	check("inotify_add_watch", inotify_add_watch(fd, dir, IN_CREATE) >= 0);
+	if (!fork()) {
+		usleep(1000);
+		snprintf(path, sizeof path, "%s/made", dir);
+		close(creat(path, 0600));
+		usleep(1000);
+		_exit(0);
+	}
+	got = read(fd, b, sizeof b);
+	e = (void *)b;
+	printf("%d %s\n", got > 0, got > 0 ? e->name : "");
+	say("made");
+	snprintf(path, sizeof path, "%s/made", dir);
+	unlink(path);
+	wait(NULL);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -296,6 +529,18 @@ int main(int argc, char **argv)
 		return numbers();
 	if (!strcmp(what, "timers"))
 		return timers();
+	if (!strcmp(what, "answers"))
+		return answers();
+	if (!strcmp(what, "asks"))
+		return asks(argv[2]);
+	if (!strcmp(what, "reuse"))
+		return reuse();
+	if (!strcmp(what, "names"))
+		return names();
+	if (!strcmp(what, "shares"))
+		return shares();
+	if (!strcmp(what, "watches"))
+		return watches(argv[2]);
 	fprintf(stderr, "no part %s\n", what);
 	return 2;
 }
