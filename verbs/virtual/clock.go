@@ -51,8 +51,8 @@ func newClock(backend verbs.Device, hz, ppb int64, first uint64) *clock {
 	return &clock{start: rawNow(), first: first, mult: mult, backend: backend}
 }
 
-// newSimulatedClock returns the counter of a back end in simulated time. CLOCK_MONOTONIC_RAW
-// is simulated time there, and completions are stamped by the counter itself.
+// newSimulatedClock returns the counter of a back end in simulated time: of that time itself, which is
+// 0 at the start. Completions are stamped by the counter itself.
 func newSimulatedClock(b simulatedBackend) *clock {
 	first := b.CounterAt(0)
 	aSecond := b.CounterAt(units.Second) - first

@@ -75,7 +75,7 @@ static int close_fd(int fd)
 /* getpid may be the simulation's. */
 static pid_t kernel_pid(void)
 {
-	return NEXT(syscall)(SYS_getpid);
+	return syscall(SYS_getpid);
 }
 
 /* Signal handlers that do not return, or that use the device, would find it locked. */

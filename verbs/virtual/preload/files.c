@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,9 +56,18 @@ __attribute__((noinline)) int plain_munmap(void *addr, size_t length)
 EXPORT void *linked_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 void *linked_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
-	if (likely(flags & MAP_ANONYMOUS || !ours(fd)))
+	if (likely(flags & MAP_ANONYMOUS || !ours(fd))) {
+		if (flags & MAP_SHARED)
+			turn_shares = true;
 		return plain_mmap(addr, length, prot, flags, fd, offset);
+	}
 	return device_mmap(addr, length, prot, flags, fd, offset);
+}
+
+EXPORT void *shmat(int id, const void *addr, int flags)
+{
+	turn_shares = true;
+	return NEXT(shmat)(id, addr, flags);
 }
 
 EXPORT int linked_munmap(void *addr, size_t length);
@@ -175,6 +185,8 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, uintptr_t);
 	va_end(ap);
+	if ((cmd == F_SETOWN || cmd == F_GETOWN || cmd == F_SETOWN_EX || cmd == F_GETOWN_EX) && simulated())
+		return owner_fcntl(fd, cmd, arg);
 	if (likely(!ours(fd)) || (cmd != F_DUPFD && cmd != F_DUPFD_CLOEXEC))
 		return NEXT(fcntl)(fd, cmd, arg);
 	return device_dup(fd, arg, cmd == F_DUPFD_CLOEXEC);

@@ -100,10 +100,18 @@ const char *map_path(const char *path, char *buf)
 {
 	if (!virtual_root())
 		return path;
+	if (path[1] == 'e') {
+		if (strcmp(path, "/etc/hosts") || !simulated())
+			return path;
+		sprintf(buf, "%s/hosts", turns_dir);
+		return buf;
+	}
 	if (path[1] == 'p') {
 		bool boot = !strcmp(path, "/proc/sys/kernel/random/boot_id");
 		size_t n;
 
+		if (!strncmp(path, "/proc/", 6) && ((path[6] > '0' && path[6] <= '9') || !strncmp(path + 6, "self/task/", 10)))
+			return simulated() ? number_path(path, buf) : path;
 		if ((!boot && strcmp(path, "/proc/cpuinfo")) || !simulated())
 			return path;
 		n = sprintf(buf, "%s/%s", turns_dir, boot ? "boot_id-" : "cpuinfo");

@@ -230,6 +230,11 @@ static pid_t numbered(pid_t kernel, bool ended)
 	return kernel;
 }
 
+pid_t child_number(pid_t kernel)
+{
+	return numbered(kernel, false);
+}
+
 /* waited carries out one of the wait calls: try returns 0 while there is none to report. */
 static int waited(int options, int (*try)(void *arg), void *arg)
 {
@@ -243,10 +248,13 @@ static int waited(int options, int (*try)(void *arg), void *arg)
 			return 0;
 		}
 		turn_wait(WAIT_CHILD, NEVER, 0, 0, &interrupted);
-		if (interrupted & INTERRUPTED_NO_RESTART && !(ret = try(arg))) {
-			errno = EINTR;
-			return -1;
-		}
+		if (!(interrupted & INTERRUPTED_NO_RESTART))
+			continue;
+		ret = try(arg);
+		if (ret)
+			return ret;
+		errno = EINTR;
+		return -1;
 	}
 }
 
@@ -277,6 +285,14 @@ EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 			return -1;
 		}
 		a.kernel = c->kernel;
+	} else if (pid < -1) {
+		pid_t group = kernel_number(-pid);
+
+		if (group < 0) {
+			errno = ECHILD;
+			return -1;
+		}
+		a.kernel = -group;
 	}
 	if (!status)
 		a.status = &any;
@@ -334,6 +350,14 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 			return -1;
 		}
 		a.id = c->kernel;
+	} else if (type == P_PGID && id) {
+		pid_t group = kernel_number(id);
+
+		if (group < 0) {
+			errno = ECHILD;
+			return -1;
+		}
+		a.id = group;
 	}
 	ret = waited(options, try_waitid, &a);
 	if (ret > 0)
@@ -341,18 +365,25 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	return ret < 0 ? -1 : 0;
 }
 
+/* kill_thread sends a signal to a thread of a process, 0: to any. */
+int kill_thread(pid_t pid, int sig, uint64_t thread)
+{
+	int err = turn_ask(TURN_SIGNAL, pid, sig, thread, 0, NULL);
+
+	turn_changed();
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
 EXPORT int kill(pid_t pid, int sig)
 {
-	int err;
-
 	if (!simulated())
 		return NEXT(kill)(pid, sig);
 	if (pid == (pid_t)welcome.pid)
-		return NEXT(kill)(NEXT(syscall)(SYS_getpid), sig);
-	err = turn_ask(TURN_SIGNAL, pid, sig, 0, 0, NULL);
-	turn_changed();
-	errno = err;
-	return err ? -1 : 0;
+		return NEXT(kill)(syscall(SYS_getpid), sig);
+	return kill_thread(pid, sig, 0);
 }
 
 EXPORT int killpg(pid_t group, int sig)
@@ -420,9 +451,6 @@ EXPORT FILE *popen(const char *command, const char *mode)
 		free(p);
 		return NULL;
 	}
-	/* Reads of the stream are the C library's own and do not wait: all it prints is there when it has ended. */
-	if (reads)
-		wait_ready(fds[0], 0, NEVER);
 	p->next = pipes;
 	pipes = p;
 	return p->f;
@@ -521,25 +549,6 @@ EXPORT ssize_t getrandom(void *buf, size_t n, unsigned flags)
 EXPORT pid_t gettid(void)
 {
 	return simulated() ? turn_thread() : NEXT(gettid)();
-}
-
-/* Programs ask for these by number, too. */
-EXPORT long syscall(long number, ...)
-{
-	long a[6];
-	va_list ap;
-
-	va_start(ap, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (number == SYS_getpid && simulated())
-		return getpid();
-	if (number == SYS_gettid && simulated())
-		return gettid();
-	if (number == SYS_getrandom && simulated())
-		return getrandom((void *)a[0], a[1], a[2]);
-	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 EXPORT int getentropy(void *buf, size_t n)

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -11,10 +12,11 @@
 
 /* threaded is set with the first thread beside main's: before, no lock is another one's. */
 static bool threaded;
+static pthread_t first_thread;
 
 static bool shares(void)
 {
-	return threaded && simulated();
+	return (threaded || turn_shares) && simulated();
 }
 
 struct start {
@@ -50,7 +52,7 @@ static void *run(void *arg)
 	struct start *s = arg, start = *s;
 
 	/* s lasts until it is set: who made the thread waits for it, and then for its connection. */
-	atomic_store(&s->tid, NEXT(syscall)(SYS_gettid));
+	atomic_store(&s->tid, syscall(SYS_gettid));
 	syscall(SYS_futex, &s->tid, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0);
 	if (turn_join())
 		turn_refuse("a thread without a connection");
@@ -75,6 +77,8 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
 	if (!simulated())
 		return NEXT(pthread_create)(thread, attr, f, arg);
 	pthread_once(&leaving_once, make_key);
+	if (!threaded)
+		first_thread = pthread_self();
 	threaded = true;
 	err = NEXT(pthread_create)(thread, attr, run, &s);
 	if (err)
@@ -96,11 +100,25 @@ EXPORT int pthread_join(pthread_t thread, void **value)
 	if (simulated())
 		for (int i = 0; i < THREADS; i++)
 			if (joinable[i].number && pthread_equal(joinable[i].thread, thread)) {
-				turn_wait(WAIT_THREAD, NEVER, joinable[i].number, 0, NULL);
+				while (!turn_wait(WAIT_THREAD, NEVER, joinable[i].number, 0, NULL))
+					; /* a signal came */
 				joinable[i].number = 0;
 				break;
 			}
 	return NEXT(pthread_join)(thread, value);
+}
+
+/* main's thread has number 1. */
+EXPORT int pthread_kill(pthread_t thread, int sig)
+{
+	uint64_t number = thread == first_thread;
+
+	if (!simulated() || pthread_equal(thread, pthread_self()) || !sig)
+		return NEXT(pthread_kill)(thread, sig);
+	for (int i = 0; i < THREADS; i++)
+		if (joinable[i].number && pthread_equal(joinable[i].thread, thread))
+			number = joinable[i].number;
+	return number ? turn_ask(TURN_SIGNAL, welcome.pid, sig, number, 0, NULL) : ESRCH;
 }
 
 EXPORT int pthread_detach(pthread_t thread)
@@ -111,27 +129,18 @@ EXPORT int pthread_detach(pthread_t thread)
 	return NEXT(pthread_detach)(thread);
 }
 
-static int64_t until_clock(clockid_t id, const struct timespec *at)
-{
-	struct timespec t = *at;
-
-	if (id == CLOCK_REALTIME)
-		t.tv_sec -= welcome.epoch;
-	return t.tv_sec < 0 ? 0 : ps_of(&t);
-}
-
 /* LOCKED tries until it succeeds; others of the process may run in between. */
 #define LOCKED(try, until)                                                     \
 	({                                                                     \
 		int err;                                                       \
-		uint32_t again = 0;                                            \
+		bool again = false;                                            \
 		while ((err = (try)) == EBUSY) {                               \
 			if (turn_now >= (until)) {                             \
 				err = ETIMEDOUT;                               \
 				break;                                         \
 			}                                                      \
-			turn_wait(WAIT_LOCK, until, 0, again, NULL);           \
-			again = TURN_AGAIN;                                    \
+			turn_wait_for(until, again, NULL);                     \
+			again = true;                                          \
 		}                                                              \
 		err;                                                           \
 	})
@@ -145,14 +154,14 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct tim
 {
 	if (!simulated())
 		return NEXT(pthread_mutex_timedlock)(m, at);
-	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(CLOCK_REALTIME, at));
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), instant_of(CLOCK_REALTIME, at));
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
 {
 	if (!simulated())
 		return NEXT(pthread_mutex_clocklock)(m, id, at);
-	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(id, at));
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), instant_of(id, at));
 }
 
 /* A loop that only tries lets others run. */
@@ -191,8 +200,18 @@ EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 
 /*
  * Conditions: who waits is in a list of this process's. Only the thread that runs touches
- * it. The C library's own conditions are used where the process has one thread.
+ * it. One that processes share counts its signals, in its memory, and each ends all waits for it.
  */
+struct shared_cond {
+	_Atomic uint32_t signals;
+};
+
+/* is_shared reads the bit that the C library sets in pthread_cond_init. */
+static bool is_shared(const void *cond)
+{
+	return ((const pthread_cond_t *)cond)->__data.__wrefs & 1;
+}
+
 struct waiter {
 	void *cond;
 	bool woken;
@@ -215,16 +234,22 @@ static void stop_waiting(struct waiter *w)
 static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 {
 	struct waiter w = {.cond = cond};
-	uint32_t again = 0;
+	bool again = false;
+	uint32_t signals = is_shared(cond) ? ((struct shared_cond *)cond)->signals : 0;
 	int err = pthread_mutex_unlock(m);
 
 	if (err)
 		return err;
+	if (is_shared(cond)) {
+		err = turn_futex(&((struct shared_cond *)cond)->signals, signals, until);
+		pthread_mutex_lock(m);
+		return err == EINTR ? 0 : err;
+	}
 	*last = &w;
 	last = &w.next;
 	while (!w.woken && turn_now < until) {
-		turn_wait(WAIT_LOCK, until, 0, again, NULL);
-		again = TURN_AGAIN;
+		turn_wait_for(until, again, NULL);
+		again = true;
 	}
 	if (!w.woken) {
 		err = ETIMEDOUT;
@@ -236,6 +261,8 @@ static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
 
 static void cond_wake(void *cond, bool all)
 {
+	if (is_shared(cond))
+		((struct shared_cond *)cond)->signals++;
 	for (struct waiter *w = waiters; w; w = w->next)
 		if (w->cond == cond && !w->woken) {
 			w->woken = true;
@@ -257,12 +284,12 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict c, pthread_mutex_t *r
 {
 	if (!simulated())
 		return NEXT_VERSION(pthread_cond_timedwait, NEW_CONDS)(c, m, at);
-	return cond_wait(c, m, until_clock(at->tv_sec >= welcome.epoch ? CLOCK_REALTIME : CLOCK_MONOTONIC, at));
+	return cond_wait(c, m, instant_of(at->tv_sec >= welcome.epoch ? CLOCK_REALTIME : CLOCK_MONOTONIC, at));
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict c, pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
 {
-	return simulated() ? cond_wait(c, m, until_clock(id, at)) : NEXT(pthread_cond_clockwait)(c, m, id, at);
+	return simulated() ? cond_wait(c, m, instant_of(id, at)) : NEXT(pthread_cond_clockwait)(c, m, id, at);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
@@ -286,6 +313,29 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 	return simulated() ? 0 : NEXT_VERSION(pthread_cond_destroy, NEW_CONDS)(c);
 }
 
+EXPORT sem_t *sem_open(const char *name, int flags, ...)
+{
+	mode_t mode;
+	unsigned value;
+	va_list ap;
+
+	va_start(ap, flags);
+	mode = va_arg(ap, mode_t);
+	value = va_arg(ap, unsigned);
+	va_end(ap);
+	turn_shares = true;
+	return NEXT(sem_open)(name, flags, mode, value);
+}
+
+EXPORT int sem_post(sem_t *s)
+{
+	int ret = NEXT(sem_post)(s);
+
+	if (simulated())
+		turn_changed();
+	return ret;
+}
+
 static int try_sem(sem_t *s)
 {
 	return NEXT(sem_trywait)(s) ? errno == EAGAIN ? EBUSY : errno : 0;
@@ -306,10 +356,10 @@ EXPORT int sem_wait(sem_t *s)
 
 EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict at)
 {
-	return simulated() ? sem_until(s, until_clock(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
+	return simulated() ? sem_until(s, instant_of(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
 }
 
-/* A barrier of this process's, in the program's memory for one. */
+/* A barrier of this process's, or of several, in the program's memory for one. */
 struct barrier {
 	unsigned count, waiting, leaving; /* the last: of earlier rounds, and still within pthread_barrier_wait */
 	unsigned round;
@@ -319,14 +369,9 @@ _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "no room for
 
 EXPORT int pthread_barrier_init(pthread_barrier_t *restrict barrier, const pthread_barrierattr_t *restrict attr, unsigned count)
 {
-	int shared = PTHREAD_PROCESS_PRIVATE;
-
+	(void)attr;
 	if (!simulated())
 		return NEXT(pthread_barrier_init)(barrier, attr, count);
-	if (attr)
-		pthread_barrierattr_getpshared(attr, &shared);
-	if (shared != PTHREAD_PROCESS_PRIVATE)
-		turn_refuse("a barrier that processes share");
 	if (!count)
 		return EINVAL;
 	*(struct barrier *)barrier = (struct barrier){.count = count};
@@ -335,8 +380,8 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *restrict barrier, const pthre
 
 /* WHILE lets others of the process run while a condition holds. */
 #define WHILE(condition)                                                       \
-	for (uint32_t again = 0; (condition); again = TURN_AGAIN)              \
-	turn_wait(WAIT_LOCK, NEVER, 0, again, NULL)
+	for (bool again = false; (condition); again = true)                    \
+	turn_wait_for(NEVER, again, NULL)
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -167,7 +168,7 @@ bool trapped(siginfo_t *info, void *context, bool store)
 			return false;
 		if (probe.on)
 			end_probe(uc);
-		ticks = (unsigned __int128)turn_clock() * welcome.tsc_hz / PS_OF_S;
+		ticks = (unsigned __int128)turn_clock() * welcome.tsc_hz / PS_OF_S + welcome.boot * welcome.tsc_hz;
 		g[REG_RAX] = ticks & 0xffffffff;
 		g[REG_RDX] = ticks >> 32;
 		if (rdtscp)
@@ -257,13 +258,77 @@ static void on_step(int sig, siginfo_t *info, void *context)
 		end_probe(uc);
 	} else if (proven(g)) {
 		end_probe(uc);
-		turn_wait(WAIT_LOOP, NEVER, 0, 0, NULL);
+		turn_wait(WAIT_LOOP, NEVER, turn_shares, 0, NULL);
 	} else if (++probe.steps == PROBE_STEPS || at_call(g)) {
 		/* A call may block SIGTRAP, and the next step would be the process's end. */
 		end_probe(uc);
 		turn_ask(TURN_PROBED, processor_time() - probe.began, 0, 0, 0, NULL);
 	}
 	errno = saved;
+}
+
+/* call_events returns the events of its first argument, a descriptor, that a system call waits for, or 0. */
+static short call_events(long number)
+{
+	switch (number) {
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+		return POLLOUT;
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_accept:
+	case SYS_accept4:
+		return POLLIN;
+	}
+	return 0;
+}
+
+/*
+ * call_waits reports whether a system call that the C library or the program made by itself would block, after it has
+ * waited for what that waits for: stdio's reads and writes, futexes, locks of files. A signal's handler that ran meanwhile
+ * ends it.
+ */
+static bool call_waits(greg_t *g)
+{
+	short events = call_events(g[REG_RAX]);
+	int fd = g[REG_RDI], interrupted = 0;
+
+	if (events && (ours(fd) || !blocks(fd)))
+		return false;
+	switch (g[REG_RAX]) {
+	case SYS_futex:
+		if ((g[REG_RSI] & FUTEX_CMD_MASK) != FUTEX_WAIT && (g[REG_RSI] & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET)
+			return false;
+		if (turn_futex((void *)g[REG_RDI], g[REG_RDX], NEVER) == EINTR)
+			interrupted = INTERRUPTED_NO_RESTART;
+		break;
+	case SYS_fcntl:
+		if (g[REG_RSI] != F_SETLKW && g[REG_RSI] != F_OFD_SETLKW)
+			return false;
+		/* fall through */
+	case SYS_flock:
+		turn_shares = true;
+		turn_wait_for(NEVER, true, &interrupted);
+		break;
+	case SYS_wait4:
+	case SYS_waitid:
+		turn_wait(WAIT_CHILD, NEVER, 0, 0, &interrupted);
+		break;
+	default:
+		if (!events)
+			return false;
+		if (wait_ready(fd, events, NEVER) == EINTR)
+			interrupted = INTERRUPTED_NO_RESTART;
+	}
+	if (interrupted & INTERRUPTED_NO_RESTART) {
+		g[REG_RAX] = -EINTR;
+		g[REG_RIP] += 2;
+	}
+	return true;
 }
 
 static void on_probe(int sig, siginfo_t *info, void *context)
@@ -275,7 +340,11 @@ static void on_probe(int sig, siginfo_t *info, void *context)
 	if (turn_busy())
 		return;
 	if (at_call(uc->uc_mcontext.gregs)) {
-		turn_ask(TURN_PROBED, 0, 0, 0, 0, NULL);
+		int saved = errno;
+
+		if (!call_waits(uc->uc_mcontext.gregs))
+			turn_ask(TURN_PROBED, 0, 0, 0, 0, NULL);
+		errno = saved;
 		return;
 	}
 	/* Steps end where a signal handler returns. */

@@ -35,10 +35,10 @@ bool turn_busy(void)
 	return busy;
 }
 
-/* The first thread has its process's number. Threads of one are so far apart that those of another do not have them. */
+/* The first thread has its process's number. */
 int turn_thread(void)
 {
-	return welcome.pid + (number - 1) * 100000;
+	return welcome.pid + (number - 1) * THREADS_APART;
 }
 
 static void complain(const char *format, va_list ap)
@@ -144,17 +144,46 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 	board_read();
 }
 
-/* deliver raises signals in this thread, and says what that interrupts. */
+/* handled returns what a signal that has a handler interrupts. */
+static int handled(int sig)
+{
+	struct sigaction a;
+
+	if (NEXT(sigaction)(sig, NULL, &a) || a.sa_handler == SIG_IGN || a.sa_handler == SIG_DFL)
+		return 0;
+	return a.sa_flags & SA_RESTART ? INTERRUPTED : INTERRUPTED | INTERRUPTED_NO_RESTART;
+}
+
+bool unblocks(const sigset_t *mask)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&pending, sig) == 1 && !sigismember(mask, sig) && handled(sig))
+			return true;
+	return false;
+}
+
+/* deliver raises signals in this thread, and says what that interrupts. One that the thread blocks is pending for all threads. */
 static void deliver(uint64_t signals, int *interrupted)
 {
-	for (int sig = 1; signals >> sig; sig++) {
-		struct sigaction a;
+	int process = syscall(SYS_getpid);
+	uint64_t blocked = 0;
 
-		if (!(signals >> sig & 1))
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
+	for (int bit = 0; bit < 64; bit++) {
+		int sig = bit ? bit : SIGCHLD;
+		bool blocks = blocked >> (sig - 1) & 1;
+
+		if (!(signals >> bit & 1))
 			continue;
-		if (interrupted && !NEXT(sigaction)(sig, NULL, &a) && a.sa_handler != SIG_IGN && a.sa_handler != SIG_DFL)
-			*interrupted |= a.sa_flags & SA_RESTART ? INTERRUPTED : INTERRUPTED | INTERRUPTED_NO_RESTART;
-		syscall(SYS_tgkill, NEXT(syscall)(SYS_getpid), NEXT(syscall)(SYS_gettid), sig);
+		if (interrupted && !blocks)
+			*interrupted |= handled(sig);
+		if (bit && blocks)
+			syscall(SYS_kill, process, sig);
+		else if (bit)
+			syscall(SYS_tgkill, process, syscall(SYS_gettid), sig);
 	}
 }
 
@@ -219,6 +248,15 @@ int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until,
 	return r.err;
 }
 
+uint64_t turn_timerfd(int fd)
+{
+	struct turn_request q = {.op = TURN_TIMERFD};
+	struct turn_reply r;
+
+	request(&q, NULL, 0, &fd, 1, &r, NULL);
+	return r.value;
+}
+
 void turn_refuse(const char *format, ...)
 {
 	struct turn_request q = {.op = TURN_REFUSED};
@@ -253,6 +291,22 @@ void turn_pass(int64_t cost, enum turn_wait what)
 		return;
 	}
 	turn_wait(what, turn_now + cost, 0, reads == READS_WAIT ? TURN_CLOCKS : 0, NULL);
+}
+
+bool turn_shares;
+
+int turn_futex(const _Atomic uint32_t *word, uint32_t value, int64_t until)
+{
+	int interrupted = 0;
+
+	for (bool again = false; atomic_load(word) == value; again = true) {
+		if (turn_now >= until)
+			return ETIMEDOUT;
+		if (interrupted)
+			return EINTR;
+		turn_wait_for(until, again, &interrupted);
+	}
+	return 0;
 }
 
 void turn_changed(void)
@@ -309,7 +363,7 @@ static int connect_scheduler(void)
 
 static void hello(bool process)
 {
-	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = NEXT(syscall)(SYS_gettid)};
+	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = syscall(SYS_gettid)};
 	struct turn_welcome w;
 	struct turn_reply r;
 	uint64_t old;
@@ -439,7 +493,6 @@ __attribute__((destructor)) static void unload(void)
 
 __attribute__((constructor)) static void load(void)
 {
-	syscall(SYS_getppid); /* looks the C library's up, before a signal handler would */
 	if (simulated())
 		setvbuf(stdout, NULL, _IOLBF, 0); /* a program that is ended with the run can't flush */
 }

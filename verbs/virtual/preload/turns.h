@@ -24,12 +24,18 @@ enum turn_op {
 	TURN_SPAWNED = 4,   /* a the kernel's number of a new process */
 	TURN_THREAD = 5,    /* a the kernel's number of a new thread */
 	TURN_EXEC = 6,	    /* the process is about to execute another program */
-	TURN_SIGNAL = 7,    /* a process, b signal */
+	TURN_SIGNAL = 7,    /* a process, b signal, c one of its threads, 0: any */
 	TURN_PORT = 8,	    /* asks for a port that nobody has */
 	TURN_PROBED = 9,    /* the answer to a probe: it was not found to loop; a the processor time of the steps, in ns */
 	TURN_END = 10,	    /* the thread ends */
 	TURN_REFUSED = 11,  /* the program did what can't be simulated: data says what */
+	TURN_PROCESS = 12,  /* asks for the kernel's number of a's process or thread; b not 0: a is that, for the number */
+	TURN_NICE = 13,	    /* asks for the niceness of a process; b not 0: sets it to c */
+	TURN_TIMERFD = 14,  /* a timer that counts in a descriptor: a its number, 0: a new one, of the descriptor that comes with it, whose number
+			     * value is then; else b what: enum turn_timerfd, until when and c interval as of TURN_TIMER */
 };
+
+enum turn_timerfd { TIMERFD_SET, TIMERFD_GET /* value is when it is due */, TIMERFD_CLOSE };
 
 enum turn_wait {
 	WAIT_CLOCK = 1,
@@ -37,10 +43,10 @@ enum turn_wait {
 	WAIT_SLEEP = 3,
 	WAIT_FDS = 4,
 	WAIT_CHILD = 5,
-	WAIT_LOCK = 6,
-	WAIT_LOOP = 7,
+	WAIT_LOCK = 6, /* b turn_shares */
+	WAIT_LOOP = 7, /* the same */
 	WAIT_THREAD = 8, /* b the thread's number */
-	WAIT_SIGNAL = 9,
+	WAIT_SIGNAL = 9, /* b those it takes, though they are blocked: a bit for each */
 	WAIT_OTHERS = 10,
 };
 
@@ -67,14 +73,14 @@ struct turn_reply {
 	int64_t now;
 	int64_t alone;	 /* before this nobody else runs */
 	int64_t horizon; /* and before this nobody changes what the thread sees without a call */
-	uint64_t signals; /* a bit for each, from 1 on */
+	uint64_t signals; /* a bit for each, from 1 on; bit 0: a child has ended, for which the kernel has sent SIGCHLD */
 	uint64_t value;	  /* of TURN_HELLO: the thread's, in its process, from 1 on */
 };
 
 /* What the reply to a process's first TURN_HELLO has after it; a descriptor of the board comes with it. */
 struct turn_welcome {
 	uint8_t addr[16]; /* the host's, IPv4 mapped into IPv6 */
-	int64_t clock_cost, look_cost, epoch;
+	int64_t clock_cost, look_cost, epoch, boot; /* the last two: turns.Epoch, turns.Boot */
 	uint64_t tsc_hz, seed;
 	uint32_t pid, parent;
 	char host[64];
@@ -130,8 +136,23 @@ bool turn_wait_fds(const struct pollfd *fds, size_t n, int64_t until, int *inter
 /* turn_ask is a request that keeps the turn. It returns an errno. */
 int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until, uint64_t *value);
 
+/* turn_timerfd has the scheduler count a new timer's expirations in an eventfd. It returns the timer's number. */
+uint64_t turn_timerfd(int fd);
+
 /* turn_far says that turn_horizon is for reads of clocks only: for what the thread sees otherwise it may be beyond. */
 extern bool turn_far;
+
+/* turn_shares says that the process has memory or locks that others of its host may have, too. */
+extern bool turn_shares;
+
+/* turn_wait_for waits for what another thread changes, up to an instant. again: it has only looked since its last wait. */
+static inline void turn_wait_for(int64_t until, bool again, int *interrupted)
+{
+	turn_wait(WAIT_LOCK, until, turn_shares, again ? TURN_AGAIN : 0, interrupted);
+}
+
+/* turn_futex waits while a word has a value. It returns 0 or an errno. */
+int turn_futex(const _Atomic uint32_t *word, uint32_t value, int64_t until);
 
 /* turn_catch_up lets others catch up with the thread, before it does what they see or sees what they do. */
 void turn_catch_up(void);
@@ -206,18 +227,42 @@ void queues_changed(void);
 void queues_forget(void);
 
 /* simtime.c */
+int64_t shown_at_start(clockid_t id); /* what a clock shows at simulated time 0, in s */
+int64_t instant_of(clockid_t id, const struct timespec *shown);
 void timers_forget(void);
+/* unblocks reports whether a mask lets in a pending signal that has a handler. */
+bool unblocks(const sigset_t *mask);
+
+/* Numbers of a process's threads are so far apart that those of others do not have them. */
+#define THREADS_APART 100000
+
+/* numbers.c: kernel_number returns -1 and sets errno where there is no such process or thread; 0 is 0. */
+pid_t kernel_number(pid_t number);
+pid_t simulated_number(pid_t kernel);
+const char *number_path(const char *path, char *buf);
+int owner_fcntl(int fd, int cmd, uintptr_t arg);
+
+/* processes.c */
+int kill_thread(pid_t pid, int sig, uint64_t thread);
+pid_t child_number(pid_t kernel);
+
+void timerfd_closed(int fd);
+void timerfd_dup(int from, int to);
 
 /* waits.c */
 int wait_ready(int fd, short events, int64_t until);
 bool wait_before(int fd, short events, int flags);
+bool blocks(int fd);
 ssize_t turns_write(int fd, const void *buf, size_t n);
 
 /* sockets.c */
+/* Whether a descriptor is of a socket of IP addresses. */
 bool inet_stream(int fd);
+bool inet_datagram(int fd);
+ssize_t inet_send(int fd, const struct msghdr *m, int flags);
+ssize_t inet_receive(int fd, struct msghdr *m, int flags);
 bool inet_knows_closed(int fd);
 void inet_learns_closed(int fd);
-void inet_refuse(int fd, const struct sockaddr *to);
 int inet_socket(int domain, int type, int protocol);
 void inet_closed(int fd);
 void inet_dup(int from, int to);

@@ -16,6 +16,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* This library's own system calls are the kernel's: syscall() is the programs'. */
+#include <unistd.h>
+long direct_syscall(long number, ...);
+#define syscall direct_syscall
+
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
 
@@ -49,14 +54,14 @@ const char *map_path(const char *path, char *buf);
 
 /*
  * mapped returns where a path leads: itself, or what it has in the directory, in buf of
- * MAPPED_MAX bytes. Of other paths than those below / with s, d or p it looks at two bytes.
+ * MAPPED_MAX bytes. Of other paths than those below / with s, d, p or e it looks at two bytes.
  */
 static inline const char *mapped(const char *path, char *buf)
 {
 	const char *volatile p = path; /* callers' prototypes say that it is not NULL */
 
 	path = p;
-	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != 'p' && path[1] != '/'))
+	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != 'p' && path[1] != 'e' && path[1] != '/'))
 		return path;
 	return map_path(path, buf);
 }

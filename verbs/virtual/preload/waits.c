@@ -6,6 +6,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -58,7 +61,7 @@ static int64_t timeout_of(int fd, int option)
 	return from_now(t.tv_sec * PS_OF_S + t.tv_usec * 1000 * PS_OF_NS);
 }
 
-static bool blocks(int fd)
+bool blocks(int fd)
 {
 	int flags = syscall(SYS_fcntl, fd, F_GETFL);
 
@@ -125,6 +128,14 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags, struct 
 
 	if (!simulated())
 		return NEXT(recvfrom)(fd, buf, n, flags, from, len);
+	if (from && len && inet_datagram(fd)) {
+		struct iovec v = {buf, n};
+		struct msghdr m = {.msg_name = from, .msg_namelen = *len, .msg_iov = &v, .msg_iovlen = 1};
+		ssize_t one = wait_before(fd, POLLIN, flags) ? changed(inet_receive(fd, &m, flags)) : -1;
+
+		*len = m.msg_namelen;
+		return one;
+	}
 	if (from && inet_stream(fd)) { /* as TCP: none */
 		if (len)
 			*len = 0;
@@ -165,15 +176,30 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, stru
 	return simulated() ? recvfrom(fd, buf, n, flags, from, len) : NEXT(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
 }
 
+/* renumber gives the credentials of a message other numbers of processes. */
+static void renumber(struct msghdr *m, pid_t number(pid_t))
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof(struct ucred)))
+			((struct ucred *)CMSG_DATA(c))->pid = number(((struct ucred *)CMSG_DATA(c))->pid);
+}
+
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
+	ssize_t got;
+
 	if (!simulated())
 		return NEXT(recvmsg)(fd, m, flags);
 	if (!wait_before(fd, POLLIN, flags))
 		return -1;
+	if (inet_datagram(fd))
+		return changed(inet_receive(fd, m, flags));
 	if (inet_stream(fd))
 		m->msg_namelen = 0;
-	return changed(NEXT(recvmsg)(fd, m, flags));
+	got = changed(NEXT(recvmsg)(fd, m, flags));
+	if (got >= 0 && m->msg_controllen)
+		renumber(m, simulated_number);
+	return got;
 }
 
 /* put writes all bytes, waiting in between, as a blocking call does. */
@@ -226,11 +252,21 @@ ssize_t turns_write(int fd, const void *buf, size_t n)
 	int type;
 	socklen_t len = sizeof type;
 
+	if (inet_datagram(fd))
+		return sendto(fd, buf, n, 0, NULL, 0);
 	if (!NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &len))
 		return type == SOCK_STREAM ? put(fd, buf, n, SSIZE_MAX, send_some, 0) : changed(NEXT(write)(fd, buf, n));
 	if (syscall(SYS_fcntl, fd, F_GETPIPE_SZ) > 0) /* a ready pipe takes PIPE_BUF bytes */
 		return put(fd, buf, n, PIPE_BUF, write_some, 0);
 	return changed(NEXT(write)(fd, buf, n));
+}
+
+static bool is_message(int fd)
+{
+	int type;
+	socklen_t len = sizeof type;
+
+	return !NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type != SOCK_STREAM;
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
@@ -239,6 +275,8 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 
 	if (!simulated() || ours(fd))
 		return NEXT(writev)(fd, iov, n);
+	if (is_message(fd)) /* it is one */
+		return sendmsg(fd, &(struct msghdr){.msg_iov = (struct iovec *)iov, .msg_iovlen = n}, 0);
 	for (int i = 0; i < n; i++) {
 		ssize_t one = turns_write(fd, iov[i].iov_base, iov[i].iov_len);
 
@@ -259,8 +297,10 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 	if (inet_stream(fd)) {
 		to = NULL;
 		len = 0;
-	} else {
-		inet_refuse(fd, to);
+	} else if (inet_datagram(fd)) {
+		struct iovec v = {(void *)buf, n};
+
+		return inet_send(fd, &(struct msghdr){.msg_name = (void *)to, .msg_namelen = len, .msg_iov = &v, .msg_iovlen = 1}, flags);
 	}
 	if (flags & MSG_DONTWAIT || to) {
 		wait_before(fd, POLLOUT, flags | MSG_DONTWAIT);
@@ -276,10 +316,25 @@ EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
+	union {
+		struct cmsghdr align;
+		char bytes[1024];
+	} control;
+	struct msghdr copy;
+
 	if (!simulated())
 		return NEXT(sendmsg)(fd, m, flags);
+	if (inet_datagram(fd))
+		return inet_send(fd, m, flags);
 	if (!wait_before(fd, POLLOUT, flags))
 		return -1;
+	if (m->msg_controllen && m->msg_controllen <= sizeof control) {
+		memcpy(&control, m->msg_control, m->msg_controllen);
+		copy = *m;
+		copy.msg_control = &control;
+		renumber(&copy, kernel_number);
+		m = &copy;
+	}
 	return changed(NEXT(sendmsg)(fd, m, flags));
 }
 
@@ -328,16 +383,22 @@ int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 	return simulated() ? poll(fds, n, ms) : NEXT(__poll_chk)(fds, n, ms, size);
 }
 
-/* masked sets a mask for a call that waits; a signal that is let in by it interrupts that. */
-#define MASKED(mask, call)                                                     \
+/* MASKED sets a mask for a call that waits until an instant; a signal that is let in by it interrupts that. */
+#define MASKED(mask, when, call)                                               \
 	({                                                                     \
 		const sigset_t *set = (mask);                                  \
+		bool pending = set && unblocks(set);                           \
+		int64_t until = pending ? turn_now : (when);                   \
 		sigset_t old;                                                  \
 		if (set)                                                       \
 			pthread_sigmask(SIG_SETMASK, set, &old);               \
 		int ret = (call);                                              \
 		if (set)                                                       \
 			pthread_sigmask(SIG_SETMASK, &old, NULL);              \
+		if (!ret && pending) {                                         \
+			errno = EINTR;                                         \
+			ret = -1;                                              \
+		}                                                              \
 		ret;                                                           \
 	})
 
@@ -345,7 +406,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 {
 	if (!simulated())
 		return NEXT(ppoll)(fds, n, timeout, mask);
-	return MASKED(mask, poll_until(fds, n, until_span(timeout)));
+	return MASKED(mask, until_span(timeout), poll_until(fds, n, until));
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size)
@@ -414,7 +475,7 @@ EXPORT int pselect(int n, fd_set *restrict r, fd_set *restrict w, fd_set *restri
 {
 	if (!simulated())
 		return NEXT(pselect)(n, r, w, e, timeout, mask);
-	return MASKED(mask, select_until(n, r, w, e, until_span(timeout)));
+	return MASKED(mask, until_span(timeout), select_until(n, r, w, e, until));
 }
 
 static int epoll_until(int fd, struct epoll_event *events, int n, int64_t until)
@@ -434,13 +495,106 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const 
 {
 	if (!simulated())
 		return NEXT(epoll_pwait)(fd, events, n, ms, mask);
-	return MASKED(mask, epoll_until(fd, events, n, until_ms(ms)));
+	return MASKED(mask, until_ms(ms), epoll_until(fd, events, n, until));
 }
 
-EXPORT int timerfd_create(int id, int flags);
-int timerfd_create(int id, int flags)
+/* Calls of System V's queues and semaphores that wait: tried without, until another process of the host has run. */
+#define TRIED(waits, failure, until, call)                                     \
+	({                                                                     \
+		int interrupted = 0;                                           \
+		ssize_t ret;                                                   \
+		turn_sync();                                                   \
+		turn_shares = true;                                            \
+		for (bool again = false; (ret = (call)) < 0 && errno == (failure) && (waits); again = true) { \
+			if (turn_now >= (until))                               \
+				break;                                         \
+			if (interrupted) {                                     \
+				errno = EINTR;                                 \
+				break;                                         \
+			}                                                      \
+			turn_wait_for((until), again, &interrupted);           \
+		}                                                              \
+		turn_changed();                                                \
+		ret;                                                           \
+	})
+
+EXPORT int msgsnd(int id, const void *message, size_t n, int flags)
 {
-	if (simulated())
-		turn_refuse("timerfd_create");
-	return NEXT(timerfd_create)(id, flags);
+	if (!simulated())
+		return NEXT(msgsnd)(id, message, n, flags);
+	return TRIED(!(flags & IPC_NOWAIT), EAGAIN, NEVER, NEXT(msgsnd)(id, message, n, flags | IPC_NOWAIT));
+}
+
+EXPORT ssize_t msgrcv(int id, void *message, size_t n, long type, int flags)
+{
+	if (!simulated())
+		return NEXT(msgrcv)(id, message, n, type, flags);
+	return TRIED(!(flags & IPC_NOWAIT), ENOMSG, NEVER, NEXT(msgrcv)(id, message, n, type, flags | IPC_NOWAIT));
+}
+
+EXPORT int semtimedop(int id, struct sembuf *ops, size_t n, const struct timespec *timeout)
+{
+	struct sembuf tried[n < 500 ? n : 500]; /* more than SEMOPM is E2BIG */
+	int64_t until = NEVER;
+	bool waits = true;
+
+	if (!simulated())
+		return NEXT(semtimedop)(id, ops, n, timeout);
+	for (size_t i = 0; i < n && i < 500; i++) {
+		tried[i] = ops[i];
+		waits = waits && !(ops[i].sem_flg & IPC_NOWAIT);
+		tried[i].sem_flg |= IPC_NOWAIT;
+	}
+	if (timeout)
+		until = from_now(ps_of(timeout));
+	return TRIED(waits, EAGAIN, until, NEXT(semtimedop)(id, n > 500 ? ops : tried, n, NULL));
+}
+
+EXPORT int semop(int id, struct sembuf *ops, size_t n)
+{
+	return simulated() ? semtimedop(id, ops, n, NULL) : NEXT(semop)(id, ops, n);
+}
+
+/* Of several messages the first is waited for, and with MSG_WAITFORONE, or where none is to come in time, no other. */
+EXPORT int recvmmsg(int fd, struct mmsghdr *all, unsigned n, int flags, struct timespec *timeout)
+{
+	int64_t until;
+	unsigned i;
+
+	if (!simulated())
+		return NEXT(recvmmsg)(fd, all, n, flags, timeout);
+	until = until_span(timeout);
+	for (i = 0; i < n && (!i || turn_now < until); i++) {
+		ssize_t got = recvmsg(fd, &all[i].msg_hdr, (flags & ~MSG_WAITFORONE) | (i && flags & MSG_WAITFORONE ? MSG_DONTWAIT : 0));
+
+		if (got < 0)
+			return i ? (int)i : -1;
+		all[i].msg_len = got;
+	}
+	return i;
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *all, unsigned n, int flags)
+{
+	if (!simulated())
+		return NEXT(sendmmsg)(fd, all, n, flags);
+	for (unsigned i = 0; i < n; i++) {
+		ssize_t sent = sendmsg(fd, &all[i].msg_hdr, flags);
+
+		if (sent < 0)
+			return i ? (int)i : -1;
+		all[i].msg_len = sent;
+	}
+	return n;
+}
+
+/* eventfd's own functions call read and write within the C library. */
+EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+	return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+
+EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+	return write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
 }

@@ -23,11 +23,21 @@ const (
 	opSpawned               // a the kernel's number of a new process; the reply's value is ours
 	opThread                // a the kernel's number of a new thread; the reply's value is ours
 	opExec                  // the process is about to execute another program
-	opSignal                // a process, b signal
+	opSignal                // a process, b signal, c one of its threads, 0: any
 	opPort                  // the reply's value is a port of the host that nobody has
 	opProbed                // the thread was not found to loop; a the processor time that it was stepped for, in ns
 	opEnd                   // the thread ends
 	opRefused               // data is what can't be simulated
+	opProcess               // the reply's value is the kernel's number of a's process or thread; b not 0: a is that, for ours
+	opNice                  // the reply's value is the niceness of the process a; b not 0: which is set to c
+	opTimerFD               // a its number, 0: a new one that counts in the descriptor which comes with it; the reply\'s value is its number, else b what
+)
+
+// What an opTimerFD asks for.
+const (
+	timerFDSet = iota // until when, c interval
+	timerFDGet        // the reply's value is when it is due
+	timerFDClose
 )
 
 type waitKind uint64
@@ -38,10 +48,10 @@ const (
 	waitSleep
 	waitFDs
 	waitChild
-	waitLock
-	waitLoop
+	waitLock   // b not 0: other processes of its host may end it, too
+	waitLoop   // the same
 	waitThread // b the thread's number
-	waitSignal
+	waitSignal // b signals that it takes although they are blocked: a bit for each
 	waitOthers
 )
 
@@ -119,11 +129,11 @@ func (r *reply) append(b []byte) []byte {
 
 // welcome follows the reply to a process's first opHello.
 type welcome struct {
-	addr                       [16]byte
-	clockCost, lookCost, epoch int64
-	tscHz, seed                uint64
-	pid, parent                uint32
-	host                       string
+	addr                             [16]byte
+	clockCost, lookCost, epoch, boot int64
+	tscHz, seed                      uint64
+	pid, parent                      uint32
+	host                             string
 }
 
 const hostSize = 64
@@ -134,6 +144,7 @@ func (w *welcome) append(b []byte) []byte {
 	b = e.AppendUint64(b, uint64(w.clockCost))
 	b = e.AppendUint64(b, uint64(w.lookCost))
 	b = e.AppendUint64(b, uint64(w.epoch))
+	b = e.AppendUint64(b, uint64(w.boot))
 	b = e.AppendUint64(b, w.tscHz)
 	b = e.AppendUint64(b, w.seed)
 	b = e.AppendUint32(b, w.pid)

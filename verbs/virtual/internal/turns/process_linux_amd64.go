@@ -35,6 +35,7 @@ type process struct {
 	board   []byte
 	boardFD int
 	execing bool
+	nice    int
 	turns   uint64 // of its threads, except turns that only waited again
 	ended   uint64 // children that have ended
 }
@@ -172,7 +173,7 @@ func (s *scheduler) start(g *Program) {
 		return
 	}
 	pid := g.Command.Process.Pid
-	p, err := s.newProcess(g, pid, 1)
+	p, err := s.newProcess(g, pid, parentPID)
 	if err != nil {
 		_ = g.Command.Process.Kill()
 		_ = g.Command.Wait()
@@ -184,7 +185,7 @@ func (s *scheduler) start(g *Program) {
 }
 
 // startFixed starts a program whose addresses are the same each time, if the machine grants it.
-// It has no descriptors but those of its Command, and is killed if this process is: Run stays on the
+// It has no descriptors but those of its Command, leads a process group, and is killed if this process is: Run stays on the
 // thread that starts it.
 func startFixed(g *Program) error {
 	if err := keepDescriptors(); err != nil {
@@ -194,6 +195,7 @@ func startFixed(g *Program) error {
 		g.Command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	g.Command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	g.Command.SysProcAttr.Setpgid = true
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	was, _, errno := unix.Syscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0)
@@ -233,6 +235,10 @@ func (s *scheduler) newProcess(g *Program, pid int, parent uint32) (*process, er
 	s.lastPID++
 	p := &process{s: s, program: g, pid: pid, number: s.lastPID, parent: parent, pidfd: pidfd}
 	s.processes = append(s.processes, p)
+	s.kernels[p.number] = pid
+	if q := s.processOf(parent); q != nil {
+		p.nice = q.nice
+	}
 	return p, nil
 }
 
@@ -323,12 +329,20 @@ func (s *scheduler) end(p *process) {
 	s.threads = slices.DeleteFunc(s.threads, func(t *thread) bool { return t.p == p })
 	s.processes = slices.DeleteFunc(s.processes, func(q *process) bool { return q == p })
 	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.p == p })
+	for number, e := range s.eventFDs {
+		if e.p == p {
+			_ = unix.Close(e.fd)
+			delete(s.eventFDs, number)
+		}
+	}
 	s.outside(func() { s.cfg.Devices.OnEnd(p.pid) })
 	p.freeBoard()
 	_ = unix.Close(p.pidfd)
+	s.hostTurns[p.program.Host]++ // what it held is free
 	for _, q := range s.processes {
 		if q.number == p.parent {
 			q.ended++
+			q.receive(signalChild, 0)
 		}
 	}
 	if p.main {
@@ -366,7 +380,7 @@ func (s *scheduler) onExec(p *process) {
 	p.threads = nil
 	s.threads = slices.DeleteFunc(s.threads, func(t *thread) bool { return t.p == p })
 	const created = 3 // timers of timer_create end
-	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.p == p && t.id >= created })
+	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.p == p && t.count == nil && t.id >= created })
 	s.outside(func() { s.cfg.Devices.OnEnd(p.pid) })
 	s.join(p, p.pid)
 	p.execing = false
@@ -378,11 +392,43 @@ func (s *scheduler) killAll() {
 	}
 }
 
-// signal has a process get a signal when its first thread runs next. 0 is none.
-func (p *process) signal(sig int) {
-	if sig > 0 && sig < 64 && len(p.threads) > 0 {
-		p.threads[0].signals |= 1 << sig
+// signal has a process get a signal, 0 is none, and reports whether it has the thread that is to get it, 0 for any.
+func (p *process) signal(sig int, thread uint64) bool {
+	if sig > 0 && sig < 64 {
+		return p.receive(sig, thread)
 	}
+	return thread == 0 || p.threadOf(thread) != nil
+}
+
+// signalChild is the bit of a reply's signals that says that a child has ended: the kernel has sent SIGCHLD.
+const signalChild = 0
+
+// receive has a thread get a signal when it runs next: the one of a number, or one that waits for it, else the first.
+func (p *process) receive(sig int, number uint64) bool {
+	t := p.threadOf(number)
+	if number == 0 && len(p.threads) > 0 {
+		t = p.threads[0]
+		bit := uint64(1) << sig
+		if sig == signalChild {
+			bit = 1 << unix.SIGCHLD
+		}
+		if i := slices.IndexFunc(p.threads, func(u *thread) bool { return u.kind == waitSignal && u.target&bit != 0 }); i >= 0 {
+			t = p.threads[i]
+		}
+	}
+	if t != nil {
+		t.signals |= 1 << sig
+	}
+	return t != nil
+}
+
+func (p *process) threadOf(number uint64) *thread {
+	for _, t := range p.threads {
+		if uint64(t.number) == number {
+			return t
+		}
+	}
+	return nil
 }
 
 func (s *scheduler) processOf(number uint32) *process {
@@ -394,15 +440,11 @@ func (s *scheduler) processOf(number uint32) *process {
 	return nil
 }
 
-// kill carries out kill(2) of a signal by a process.
-func (s *scheduler) kill(from *process, number int32, sig int) unix.Errno {
+// kill carries out kill(2) of a signal by a process, or tgkill(2) with the number of a thread.
+func (s *scheduler) kill(from *process, number int32, sig int, thread uint64) unix.Errno {
 	var to []*process
-	if number == 0 || number < 0 { // groups are not simulated: all of the program
-		for _, p := range s.processes {
-			if p.program == from.program {
-				to = append(to, p)
-			}
-		}
+	if number <= 0 {
+		to = s.group(from, number)
 	} else if p := s.processOf(uint32(number)); p != nil {
 		to = append(to, p)
 	}
@@ -413,13 +455,65 @@ func (s *scheduler) kill(from *process, number int32, sig int) unix.Errno {
 		switch {
 		case sig == int(unix.SIGKILL) && p != from:
 			s.end(p)
-		case sig == int(unix.SIGSTOP), sig == int(unix.SIGTSTP), sig == int(unix.SIGCONT):
+		case sig == int(unix.SIGSTOP), sig == int(unix.SIGTSTP):
 			return unix.EPERM
-		default:
-			p.signal(sig)
+		case !p.signal(sig, thread):
+			return unix.ESRCH
 		}
 	}
 	return 0
+}
+
+// group returns the processes that kill(2) of a number of 0 or less means.
+func (s *scheduler) group(from *process, number int32) (all []*process) {
+	group := s.kernels[uint32(-number)]
+	if number == 0 {
+		group, _ = unix.Getpgid(from.pid)
+	}
+	for _, p := range s.processes {
+		if number == -1 {
+			if p != from && p.program.Host == from.program.Host {
+				all = append(all, p)
+			}
+		} else if g, err := unix.Getpgid(p.pid); err == nil && g == group {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// threadsApart is by how much the numbers of a process's threads differ, so that other processes do not have them.
+const threadsApart = 100_000
+
+// kernelNumber returns the kernel's number of a process or thread.
+func (s *scheduler) kernelNumber(number uint64) (kernel int, ok bool) {
+	for _, p := range s.processes {
+		if number < uint64(p.number) || (number-uint64(p.number))%threadsApart != 0 {
+			continue
+		}
+		if t := p.threadOf((number-uint64(p.number))/threadsApart + 1); t != nil {
+			return t.tid, true
+		}
+	}
+	kernel, ok = s.kernels[uint32(number)] // of a group whose leader has ended, or a process that nobody has waited for
+	return kernel, ok
+}
+
+// simulatedNumber is the reverse of kernelNumber. It is that of the programs' parent for a process that does not take part.
+func (s *scheduler) simulatedNumber(kernel uint64) uint32 {
+	for _, p := range s.processes {
+		for _, t := range p.threads {
+			if uint64(t.tid) == kernel {
+				return p.number + uint32(t.number-1)*threadsApart
+			}
+		}
+	}
+	for number := s.lastPID; number >= firstPID; number-- {
+		if uint64(s.kernels[number]) == kernel {
+			return number
+		}
+	}
+	return parentPID
 }
 
 func (p *process) seed() uint64 {
@@ -431,7 +525,7 @@ func (p *process) seed() uint64 {
 func (p *process) welcome() *welcome {
 	host := p.s.cfg.Hosts[p.program.Host]
 	return &welcome{
-		addr: host.Addr.As16(), clockCost: int64(ClockCost), lookCost: int64(p.s.cfg.PollCost), epoch: Epoch, tscHz: TSCHz,
+		addr: host.Addr.As16(), clockCost: int64(ClockCost), lookCost: int64(p.s.cfg.PollCost), epoch: Epoch, boot: Boot, tscHz: TSCHz,
 		seed: p.seed(), pid: p.number, parent: p.parent, host: host.Name,
 	}
 }

@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 
 var built struct {
 	sync.Once
-	dir, library, program string
-	skip                  string
-	err                   error
+	dir, library, program, world string
+	skip                         string
+	err                          error
 }
 
 // build compiles the library and the program, once.
@@ -70,7 +70,7 @@ func compile() error {
 	if err != nil {
 		return err
 	}
-	built.dir, built.library, built.program = dir, filepath.Join(dir, "libsluice-virtual.so"), filepath.Join(dir, "program")
+	built.dir, built.library, built.program, built.world = dir, filepath.Join(dir, "libsluice-virtual.so"), filepath.Join(dir, "program"), filepath.Join(dir, "world")
 	sources, err := filepath.Glob("../../preload/*.c")
 	if err != nil {
 		return err
@@ -79,6 +79,7 @@ func compile() error {
 	for _, args := range [][]string{
 		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--version-script=../../preload/virtual.map", "-o", built.library}, sources...),
 		{"-o", built.program, "testdata/program.c", "-lpthread"},
+		{"-o", built.world, "testdata/world.c", "-lpthread"},
 		{"-DGO", "-o", filepath.Join(dir, "go"), "testdata/program.c", "-lpthread"},
 		{"-static", "-o", filepath.Join(dir, "static"), "-x", "c", "-"}, // an empty program
 	} {
@@ -108,7 +109,7 @@ type command struct {
 
 func on(host int, start units.Time, args ...string) command { return command{host, start, args} }
 
-// run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program.
+// run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program, "WORLD" the one of its machine.
 func run(t *testing.T, devices Devices, lookahead units.Time, commands ...command) ran {
 	t.Helper()
 	library, program := build(t)
@@ -131,8 +132,11 @@ func run(t *testing.T, devices Devices, lookahead units.Time, commands ...comman
 	var programs []*Program
 	var files []string
 	for i, c := range commands {
-		if c.args[0] == "PROGRAM" {
+		switch c.args[0] {
+		case "PROGRAM":
 			c.args[0] = program
+		case "WORLD":
+			c.args[0] = built.world
 		}
 		cmd := exec.Command(c.args[0], c.args[1:]...)
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "SLUICE_VIRTUAL="+dir)
@@ -302,14 +306,21 @@ func catches(pid int, sig unix.Signal) bool {
 	return err == nil && mask>>(sig-1)&1 == 1
 }
 
-const clocksWant = `20 start
-40 again
-1767225600.000000060
+const clocksWant = `clock 1: 1000.000000020
+clock 2: 0.000000040
+clock 3: 0.000000060
+clock 4: 1000.000000080
+clock 5: 1767225600.000000100
+clock 6: 1000.000000120
+clock 7: 1000.000000140
+0 clocks
+180 again
+1767225600.000000200
 1767225600.000000 1767225600
-280 240
-1000160 slept 1 ms
-2000360
-51000220 spun 50 ms
+2000000000560 2000000000520
+1000300 slept 1 ms
+2000002000640
+51000360 spun 50 ms
 `
 
 const machineWant = `processors: 1
@@ -533,8 +544,7 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"PROGRAM", "timerfd"}, "h0: program: timerfd_create can't be simulated"},
-		{[]string{"PROGRAM", "datagram"}, "h0: program: a datagram socket that is bound to an IP address can't be simulated"},
+		{[]string{"PROGRAM", "uring"}, "h0: program: the system call io_uring_setup can't be simulated"},
 		{[]string{goProgram, "clocks"}, "h0: go: a Go runtime (sluice virtual runs it in real time) can't be simulated"},
 		{[]string{filepath.Join(built.dir, "static"), "clocks"}, "h0: static: it ended before it was simulated: it is linked statically, changes its user, or lacks a library"},
 		{[]string{"PROGRAM", "execute", filepath.Join(built.dir, "static")}, "h0: program: it executed a program that can't be simulated: one that is linked statically, changes its user, or lacks a library"},

@@ -2,8 +2,10 @@ package turns
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,10 +33,15 @@ type scheduler struct {
 	running   *thread
 	alone     units.Time // up to when it is alone, by its last reply
 	lastPID   uint32
-	ports     []uint16 // by host: the last one given
+	kernels   map[uint32]int // the kernel's numbers of all processes so far, by ours
+	ports     []uint16       // by host: the last one given
+	hostTurns []uint64       // by host: the sum of its processes' turns
 	unclaimed map[int]int
 	timers    []*timer // armed ones
-	err       error    // what ended the run
+	eventFDs  map[uint64]*eventFD
+	// lastEventFD is the last number of one that was given.
+	lastEventFD uint64
+	err         error // what ended the run
 
 	in      []byte
 	oob     []byte
@@ -48,6 +55,7 @@ type scheduler struct {
 // host gives.
 const (
 	firstPID  = 1000
+	parentPID = 1 // of programs
 	firstPort = 32768
 )
 
@@ -67,7 +75,7 @@ func newScheduler(c Config) (*scheduler, error) {
 		return nil, err
 	}
 	s := &scheduler{
-		cfg: c, dir: dir, listener: -1, lastPID: firstPID - 1, ports: make([]uint16, len(c.Hosts)), unclaimed: map[int]int{},
+		cfg: c, dir: dir, listener: -1, lastPID: firstPID - 1, ports: make([]uint16, len(c.Hosts)), hostTurns: make([]uint64, len(c.Hosts)), unclaimed: map[int]int{}, kernels: map[uint32]int{}, eventFDs: map[uint64]*eventFD{},
 		in: make([]byte, requestSize+maxData), oob: make([]byte, unix.CmsgSpace(4*maxFDs)), out: make([]byte, 0, replySize+256),
 	}
 	for i := range s.ports {
@@ -83,7 +91,7 @@ func newScheduler(c Config) (*scheduler, error) {
 // library's own names in the directory are up to longestName longer than it.
 const (
 	maxSocketPath = 107
-	longestName   = len("/net/c-255.255.255.255:65535")
+	longestName   = len("/net/255.255.255.255:65535~9")
 )
 
 func (s *scheduler) listen() error {
@@ -101,6 +109,7 @@ func (s *scheduler) listen() error {
 	}
 	err := errors.Join(
 		os.Mkdir(filepath.Join(s.dir.Path, "net"), 0o700),
+		os.Mkdir(filepath.Join(s.dir.Path, "udp"), 0o700),
 		os.WriteFile(filepath.Join(s.dir.Path, "hosts"), hosts, 0o600),
 		os.WriteFile(filepath.Join(s.dir.Path, "cpuinfo"), []byte(cpuinfo), 0o600))
 	if err != nil {
@@ -265,6 +274,18 @@ type timer struct {
 	sig      int
 	due      units.Time
 	interval units.Time
+	count    *eventFD // nil: it sends sig
+}
+
+// eventFD is a descriptor that counts a timer's expirations.
+type eventFD struct {
+	p  *process // that made it
+	fd int
+}
+
+func (e *eventFD) add(n uint64) {
+	b := binary.NativeEndian.AppendUint64(nil, n)
+	_, _ = unix.Write(e.fd, b) // it has room for all times of a run
 }
 
 // fire has timers that are due send their signals, and looks which descriptors are ready.
@@ -272,7 +293,11 @@ func (s *scheduler) fire(now units.Time) (again units.Time) {
 	again = units.Never
 	for _, t := range s.timers {
 		for t.due <= now {
-			t.p.signal(t.sig)
+			if t.count != nil {
+				t.count.add(1)
+			} else {
+				t.p.signal(t.sig, 0)
+			}
 			if t.interval <= 0 {
 				t.due = units.Never
 				break
@@ -314,6 +339,52 @@ func (s *scheduler) setTimer(p *process, r *request) {
 		s.timers = append(s.timers, &timer{p: p, id: r.a, sig: int(r.b), due: r.until, interval: units.Time(r.c)})
 	}
 }
+
+// timerFD carries out an opTimerFD.
+func (s *scheduler) timerFD(p *process, r *request, fds []int) (value uint64, err unix.Errno) {
+	if r.a == 0 {
+		if len(fds) != 1 {
+			return 0, unix.EBADF
+		}
+		fd, dupErr := unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD_CLOEXEC, 0)
+		if dupErr != nil {
+			return 0, unix.EMFILE
+		}
+		s.lastEventFD++
+		s.eventFDs[s.lastEventFD] = &eventFD{p, fd}
+		return s.lastEventFD, 0
+	}
+	count := s.eventFDs[r.a]
+	if count == nil {
+		return 0, unix.EBADF
+	}
+	of := func(t *timer) bool { return t.count == count }
+	if r.b == timerFDGet {
+		if i := slices.IndexFunc(s.timers, of); i >= 0 {
+			return uint64(s.timers[i].due), 0
+		}
+		return uint64(units.Never), 0
+	}
+	s.timers = slices.DeleteFunc(s.timers, of)
+	if r.b == timerFDClose {
+		_ = unix.Close(count.fd)
+		delete(s.eventFDs, r.a)
+		return 0, 0
+	}
+	// What it has counted so far is not the new time's.
+	pollFDs := []unix.PollFd{{Fd: int32(count.fd), Events: unix.POLLIN}}
+	if n, pollErr := unix.Poll(pollFDs, 0); pollErr == nil && n > 0 {
+		var b [8]byte
+		_, _ = unix.Read(count.fd, b[:])
+	}
+	if r.until != units.Never {
+		s.timers = append(s.timers, &timer{p: count.p, id: unnumbered, count: count, due: r.until, interval: units.Time(r.c)})
+	}
+	return 0, 0
+}
+
+// unnumbered is the id of timers of descriptors: no process asks for it.
+const unnumbered = math.MaxUint64
 
 // onStuck ends the run, unless a process has ended that others wait for.
 func (s *scheduler) onStuck() {

@@ -32,8 +32,10 @@ type thread struct {
 	fdReady bool
 	writes  uint64 // of devices into the process's memory, when the wait began
 	turns   uint64 // of the process, then
-	ended   uint64 // of the process's children, then
-	clocks  bool   // of waitClock: it has only read clocks for a while
+	// hostTurns are those of all processes of the host, then.
+	hostTurns uint64
+	ended     uint64 // of the process's children, then
+	clocks    bool   // of waitClock: it has only read clocks for a while
 
 	// patience is the wait of a thread that is taken to loop because of its processor time; 0: another one.
 	patience units.Time
@@ -54,24 +56,38 @@ type message struct {
 }
 
 func (t *thread) isReady() bool {
-	p := t.p
 	switch {
 	case t.deferred != nil:
 		return false
 	case t.signals != 0:
 		return true
+	}
+	return t.isMet()
+}
+
+// isMet reports whether there is what a thread waits for.
+func (t *thread) isMet() bool {
+	p := t.p
+	switch {
 	case t.kind == waitFDs:
 		return t.fdReady
 	case t.kind == waitChild:
 		return p.ended != t.ended
 	case t.kind == waitLock:
-		return p.turns != t.turns
+		return t.othersRan()
 	case t.kind == waitLoop:
-		return p.turns != t.turns || p.s.cfg.Devices.Writes(p.pid) != t.writes
+		return t.othersRan() || p.s.cfg.Devices.Writes(p.pid) != t.writes
 	case t.kind == waitThread:
 		return !slices.ContainsFunc(p.threads, func(u *thread) bool { return uint64(u.number) == t.target })
 	}
 	return false
+}
+
+// othersRan reports whether a thread of the process has run since the wait began, or, if the process shares
+// memory, one of its host.
+func (t *thread) othersRan() bool {
+	s := t.p.s
+	return t.p.turns != t.turns || t.target != 0 && s.hostTurns[t.p.program.Host] != t.hostTurns
 }
 
 // waitsByClocks reports whether a thread's next step is to read a clock again, as for a while.
@@ -142,11 +158,11 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 	t.deferred = nil
 	var answer reply
 	if m == nil {
-		t.freeFDs()
 		t.productive = t.kind != waitLock && t.kind != waitLoop
-		if ready {
+		if ready && t.isMet() {
 			answer.ready = readyEnded
 		}
+		t.freeFDs()
 	}
 	for ; ; m = nil {
 		if m == nil {
@@ -165,9 +181,10 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 			return
 		}
 		t.productive = true
-		closeAll(m.fds)
 		answer = reply{}
-		if !s.answer(t, r, &answer) {
+		goesOn := s.answer(t, r, m.fds, &answer)
+		closeAll(m.fds)
+		if !goesOn {
 			return
 		}
 	}
@@ -230,6 +247,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 	p := t.p
 	if r.flags&flagAgain == 0 && (t.productive || waitKind(r.a) != waitLoop) {
 		p.turns++
+		s.hostTurns[p.program.Host]++
 	}
 	s.cfg.Devices.OnWaitingPoint(p.pid)
 	t.kind, t.target, t.wait.until = waitKind(r.a), r.b, r.until
@@ -240,6 +258,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 		t.wait.until = r.now + t.patience
 	}
 	t.clocks = r.waitsByClocks()
+	t.hostTurns = s.hostTurns[p.program.Host]
 	t.writes, t.turns, t.ended = s.cfg.Devices.Writes(p.pid), p.turns, p.ended
 	const wanted = 8 // a descriptor's number and its events
 	for i, fd := range fds {
@@ -254,7 +273,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 }
 
 // answer carries out a request that keeps the turn, and reports whether the thread goes on.
-func (s *scheduler) answer(t *thread, r *request, a *reply) bool {
+func (s *scheduler) answer(t *thread, r *request, fds []int, a *reply) bool {
 	p := t.p
 	switch r.op {
 	case opTimer:
@@ -274,13 +293,37 @@ func (s *scheduler) answer(t *thread, r *request, a *reply) bool {
 	case opExec:
 		p.execing = true
 	case opSignal:
-		a.errno = uint32(s.kill(p, int32(r.a), int(r.b)))
+		a.errno = uint32(s.kill(p, int32(r.a), int(r.b), r.c))
 		if t.signals != 0 { // its own
 			a.ready = 0
 		}
 	case opPort:
 		a.value = uint64(s.nextPort(p.program.Host))
 	case opProbed:
+	case opTimerFD:
+		var err unix.Errno
+		a.value, err = s.timerFD(p, r, fds)
+		a.errno = uint32(err)
+	case opNice:
+		q := s.processOf(uint32(r.a))
+		switch {
+		case q == nil:
+			a.errno = uint32(unix.ESRCH)
+		case r.b == 0:
+			a.value = uint64(q.nice)
+		case int(r.c) < q.nice:
+			a.errno = uint32(unix.EACCES)
+		default:
+			q.nice = int(r.c)
+		}
+	case opProcess:
+		number, ok := s.kernelNumber(r.a)
+		if r.b != 0 {
+			number, ok = int(s.simulatedNumber(r.a)), true
+		}
+		if a.value = uint64(number); !ok {
+			a.errno = uint32(unix.ESRCH)
+		}
 	case opEnd:
 		t.ending = true
 	case opRefused:

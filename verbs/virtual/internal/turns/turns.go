@@ -13,12 +13,16 @@ import (
 const ClockCost = 20 * units.Nanosecond
 
 // TSCHz is the frequency of the time stamp counter that programs read, and that
-// /proc/cpuinfo shows them. The counter is 0 where simulated time is.
+// /proc/cpuinfo shows them. The counter was 0 when the machine booted.
 const TSCHz = 2_000_000_000
 
 // Epoch is the time of day at simulated time 0, in seconds since 1970: 2026-01-01
-// 00:00:00 UTC. All other clocks are 0 there.
+// 00:00:00 UTC.
 const Epoch = 1_767_225_600
+
+// Boot is how long before simulated time 0 the machine booted, in seconds: what CLOCK_MONOTONIC shows
+// there. Programs take 0 for a clock that is not there. Clocks of processor time are 0 there.
+const Boot = 1000
 
 // Simulation advances while every thread waits: a des.Engine.
 type Simulation interface {

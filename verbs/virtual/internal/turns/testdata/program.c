@@ -20,18 +20,18 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
+/* now is the simulated time: CLOCK_MONOTONIC without what it shows at the start. */
 static long long now(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
+	return (t.tv_sec - 1000) * 1000000000ll + t.tv_nsec;
 }
 
 static void say(const char *what)
@@ -46,7 +46,11 @@ static int clocks(void)
 	struct timeval v;
 	unsigned aux;
 
-	say("start");
+	for (clockid_t id = CLOCK_MONOTONIC; id <= CLOCK_BOOTTIME; id++) {
+		clock_gettime(id, &t);
+		printf("clock %d: %lld.%09ld\n", id, (long long)t.tv_sec, t.tv_nsec);
+	}
+	printf("%ld clocks\n", (long)clock());
 	say("again");
 	clock_gettime(CLOCK_REALTIME, &t);
 	printf("%lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
@@ -278,11 +282,20 @@ static int counter(void)
 	return 0;
 }
 
+/* A system call that no library sees. */
+static long raw(long number, long a, long b)
+{
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(b), "d"(0L) : "rcx", "r11", "memory");
+	return r;
+}
+
 static long long processor_time(void)
 {
 	struct timespec t;
 
-	syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t); /* the machine's */
+	raw(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&t); /* the machine's */
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
@@ -543,29 +556,13 @@ static int machine(void)
 __asm__(".pushsection .note.go.buildid, \"a\", @note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
 #endif
 
-static int datagram(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(5353)};
-
-	return bind(socket(AF_INET, SOCK_DGRAM, 0), (void *)&a, sizeof a);
-}
-
-/* A system call that no library sees. */
-static long raw(long number, long a)
-{
-	long r;
-
-	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(0L), "d"(0L) : "rcx", "r11", "memory");
-	return r;
-}
-
 /* cloner makes a child that the simulation does not know of, and ends before it. */
 static int cloner(void)
 {
-	long pid = raw(SYS_clone, SIGCHLD);
+	long pid = raw(SYS_clone, SIGCHLD, 0);
 
 	while (!pid)
-		raw(SYS_pause, 0);
+		raw(SYS_pause, 0, 0);
 	printf("%ld\n", pid);
 	return pid < 0;
 }
@@ -606,8 +603,6 @@ int main(int argc, char **argv)
 		return reader();
 	if (!strcmp(what, "queue"))
 		return queue(argv[2]);
-	if (!strcmp(what, "datagram"))
-		return datagram();
 	if (!strcmp(what, "execute"))
 		return execl(argv[2], argv[2], (char *)NULL);
 	if (!strcmp(what, "cloner"))
@@ -616,8 +611,8 @@ int main(int argc, char **argv)
 		return machine();
 	if (!strcmp(what, "stuck"))
 		return pause();
-	if (!strcmp(what, "timerfd"))
-		return timerfd_create(CLOCK_MONOTONIC, 0);
+	if (!strcmp(what, "uring"))
+		return syscall(SYS_io_uring_setup, 1, NULL);
 	fprintf(stderr, "no part %s\n", what);
 	return 2;
 }
