@@ -23,7 +23,7 @@ static double cost_of(const struct balance *b, const struct balance_path *p, dou
 
 static bool has_room(const struct balance *b, const struct balance_path *p, uint64_t size, double cost, double least)
 {
-	if (p->count == BALANCE_PIECES)
+	if (p->down || p->count == BALANCE_PIECES)
 		return false;
 	if (!p->count)
 		return true;
@@ -40,8 +40,13 @@ int balance_choose(const struct balance *b, uint64_t size, int64_t now)
 	bool known = false;
 	int chosen = -1;
 
-	if (b->policy == BALANCE_ROUNDROBIN)
-		return has_room(b, &b->paths[b->turn], size, 0, 0) ? (int)b->turn : -1;
+	if (b->policy == BALANCE_ROUNDROBIN) {
+		unsigned turn = b->turn;
+
+		for (unsigned k = 1; k < b->n && b->paths[turn].down; k++)
+			turn = (turn + 1) % b->n;
+		return has_room(b, &b->paths[turn], size, 0, 0) ? (int)turn : -1;
+	}
 	for (unsigned i = 0; i < b->n; i++) {
 		const struct balance_path *p = &b->paths[i];
 
@@ -91,4 +96,14 @@ void balance_completed(struct balance *b, unsigned path, int64_t now)
 	p->outstanding -= oldest->size;
 	p->first = (p->first + 1) % BALANCE_PIECES;
 	p->count--;
+}
+
+void balance_down(struct balance *b, unsigned path)
+{
+	b->paths[path] = (struct balance_path){.down = true};
+}
+
+void balance_up(struct balance *b, unsigned path)
+{
+	b->paths[path].down = false;
 }

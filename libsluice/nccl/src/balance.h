@@ -42,6 +42,7 @@ struct balance_path {
 	bool known;
 	double smooth, cost; /* ns a byte */
 	int64_t used;        /* the last time that a piece was posted */
+	bool down;
 };
 
 struct balance {
@@ -63,5 +64,9 @@ void balance_posted(struct balance *b, unsigned path, uint64_t size, int64_t now
 
 /* balance_completed counts the completion of the oldest piece of a path. */
 void balance_completed(struct balance *b, unsigned path, int64_t now);
+
+/* balance_down forgets a path and what is on it, and names it no more until balance_up, after which it is as new. */
+void balance_down(struct balance *b, unsigned path);
+void balance_up(struct balance *b, unsigned path);
 
 #endif

@@ -109,6 +109,8 @@ static void add_port(struct ibv_device *ib, int port)
 	char path[PATH_MAX];
 
 	memset(d, 0, sizeof *d);
+	d->members = 1;
+	d->member[0] = d;
 	d->context = ibv_open_device(ib);
 	if (!d->context) {
 		INFO("%s does not open: %s", name, strerror(errno));
@@ -178,25 +180,86 @@ bool devices_close(void)
 		if (devices[i].users)
 			return false;
 	for (int i = 0; i < device_count; i++) {
-		ibv_close_device(devices[i].context);
+		if (devices[i].context)
+			ibv_close_device(devices[i].context);
 		free(devices[i].pci_path);
 	}
 	device_count = 0;
 	return true;
 }
 
-bool device_use(struct device *d)
+nccl_result device_make(int *number, int count, const int *of)
 {
-	bool ok;
+	struct device *d, *first;
+	nccl_result result = NCCL_INVALID_ARGUMENT;
+	char name[sizeof d->name] = "";
 
 	pthread_mutex_lock(&lock);
-	if (!d->users)
-		d->pd = ibv_alloc_pd(d->context);
-	ok = d->pd != NULL;
-	if (ok)
-		d->users++;
-	else
-		WARN("%s has no protection domain: %s", d->name, strerror(errno));
+	if (count < 1 || count > MAX_MEMBERS || device_count == MAX_DEVICES) {
+		WARN("makeVDevice: no device of %d, as there are %d: one has 1 to %d, and there are at most %d", count, device_count, MAX_MEMBERS, MAX_DEVICES);
+		goto out;
+	}
+	for (int i = 0; i < count; i++)
+		if (of[i] < 0 || of[i] >= device_count || !devices[of[i]].context) {
+			WARN("makeVDevice: %d is no device with a port, of %d", of[i], device_count);
+			goto out;
+		}
+	first = &devices[of[0]];
+	d = &devices[device_count];
+	*d = (struct device){
+		.port = first->port, .guid = first->guid, .gid = first->gid, .gid_index = first->gid_index, .mtu = first->mtu,
+		.ptr_support = first->ptr_support, .max_message = first->max_message, .pci_path = first->pci_path ? strdup(first->pci_path) : NULL,
+		.members = count,
+	};
+	for (int i = 0; i < count; i++) {
+		struct device *m = d->member[i] = &devices[of[i]];
+		size_t n = strlen(name);
+
+		snprintf(name + n, sizeof name - n, "%s%s", i ? "+" : "", m->name);
+		d->speed += m->speed;
+		d->ptr_support &= m->ptr_support;
+		if (m->max_message < d->max_message)
+			d->max_message = m->max_message;
+	}
+	memcpy(d->name, name, sizeof name);
+	*number = device_count++;
+	INFO("%s, %d Mbit/s", d->name, d->speed);
+	result = NCCL_SUCCESS;
+out:
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static void release_locked(struct device *d, int members)
+{
+	for (int i = 0; i < members; i++) {
+		struct device *m = d->member[i];
+
+		if (--m->users)
+			continue;
+		ibv_dealloc_pd(m->pd);
+		m->pd = NULL;
+	}
+}
+
+bool device_use(struct device *d)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < d->members && ok; i++) {
+		struct device *m = d->member[i];
+
+		if (!m->users)
+			m->pd = ibv_alloc_pd(m->context);
+		ok = m->pd != NULL;
+		if (ok) {
+			m->users++;
+		} else {
+			WARN("%s has no protection domain: %s", m->name, strerror(errno));
+			release_locked(d, i);
+		}
+	}
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
@@ -204,10 +267,7 @@ bool device_use(struct device *d)
 void device_release(struct device *d)
 {
 	pthread_mutex_lock(&lock);
-	if (!--d->users) {
-		ibv_dealloc_pd(d->pd);
-		d->pd = NULL;
-	}
+	release_locked(d, d->members);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -232,12 +292,15 @@ nccl_result memory_register(struct device *d, void *data, size_t size, int type,
 	m->addr = (uintptr_t)data;
 	m->size = size;
 	m->gpu = type != NCCL_PTR_HOST;
-	m->mr = fd < 0 ? ibv_reg_mr(d->pd, data, size, access) : ibv_reg_dmabuf_mr(d->pd, offset, size, m->addr, fd, access);
-	if (!m->mr) {
-		WARN("%s does not register %zu bytes at %p: %s", d->name, size, data, strerror(errno));
-		device_release(d);
-		free(m);
-		return NCCL_SYSTEM_ERROR;
+	for (int i = 0; i < d->members; i++) {
+		struct ibv_pd *pd = d->member[i]->pd;
+
+		m->mr[i] = fd < 0 ? ibv_reg_mr(pd, data, size, access) : ibv_reg_dmabuf_mr(pd, offset, size, m->addr, fd, access);
+		if (!m->mr[i]) {
+			WARN("%s does not register %zu bytes at %p: %s", d->member[i]->name, size, data, strerror(errno));
+			memory_deregister(m);
+			return NCCL_SYSTEM_ERROR;
+		}
 	}
 	*found = m;
 	return NCCL_SUCCESS;
@@ -249,10 +312,11 @@ nccl_result memory_deregister(struct memory *m)
 
 	if (!m)
 		return NCCL_SUCCESS;
-	if (ibv_dereg_mr(m->mr)) {
-		WARN("%s does not deregister %zu bytes at %p: %s", m->device->name, m->size, (void *)m->addr, strerror(errno));
-		result = NCCL_SYSTEM_ERROR;
-	}
+	for (int i = 0; i < m->device->members; i++)
+		if (m->mr[i] && ibv_dereg_mr(m->mr[i])) {
+			WARN("%s does not deregister %zu bytes at %p: %s", m->device->member[i]->name, m->size, (void *)m->addr, strerror(errno));
+			result = NCCL_SYSTEM_ERROR;
+		}
 	device_release(m->device);
 	free(m);
 	return result;
@@ -314,11 +378,16 @@ static bool is_gid(const union ibv_gid *gid, void *with)
 	return !memcmp(gid, with, sizeof *gid);
 }
 
+int device_gid_index(const struct device *d, const union ibv_gid *gid)
+{
+	return settings.gid_index < 0 ? each_gid(d, is_gid, (void *)gid) : settings.gid_index;
+}
+
 bool device_has(const struct device *d, const struct sockaddr_storage *addr)
 {
 	union ibv_gid own = own_gid(addr);
 
-	return each_gid(d, is_gid, &own) >= 0;
+	return each_gid(d->member[0], is_gid, &own) >= 0;
 }
 
 static void gid_address(const union ibv_gid *gid, struct sockaddr_storage *addr)
@@ -365,7 +434,7 @@ int device_addresses(const struct device *d, struct sockaddr_storage *all, int m
 	}
 	gid_address(&d->gid, all);
 	if (settings.gid_index < 0 && p.n < most)
-		each_gid(d, add_place, &p);
+		each_gid(d->member[0], add_place, &p);
 	return p.n;
 }
 

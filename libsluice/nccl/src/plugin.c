@@ -131,13 +131,14 @@ enum { MAX_COMMS = 65536 };
 		(p)->device_type = NCCL_NET_DEVICE_HOST; \
 		(p)->device_version = NCCL_NET_DEVICE_INVALID_VERSION; \
 	} while (0)
-#define FROM_V9(p, number) \
+#define FROM_V9(p, d) \
 	do { \
 		FROM_V7(p); \
 		(p)->reg_is_global = 1; \
 		(p)->force_flush = 0; \
-		(p)->members.count = 1; \
-		(p)->members.devices[0] = number; \
+		(p)->members.count = (d)->members; \
+		for (int i = 0; i < (d)->members; i++) \
+			(p)->members.devices[i] = (int)((d)->member[i] - devices); \
 		(p)->max_p2p_bytes = (p)->max_coll_bytes = MAX_MESSAGE; \
 	} while (0)
 
@@ -181,7 +182,7 @@ static nccl_result properties_v9(int number, nccl_properties_v9 *p)
 	if (!d)
 		return NCCL_INVALID_ARGUMENT;
 	COMMON(p, d);
-	FROM_V9(p, number);
+	FROM_V9(p, d);
 	return NCCL_SUCCESS;
 }
 
@@ -192,7 +193,7 @@ static nccl_result properties_v11(int number, nccl_properties_v11 *p)
 	if (!d)
 		return NCCL_INVALID_ARGUMENT;
 	COMMON(p, d);
-	FROM_V9(p, number);
+	FROM_V9(p, d);
 	p->max_multi_request = 1;
 	return NCCL_SUCCESS;
 }
@@ -204,10 +205,20 @@ static nccl_result properties_v12(int number, nccl_properties_v12 *p)
 	if (!d)
 		return NCCL_INVALID_ARGUMENT;
 	COMMON(p, d);
-	FROM_V9(p, number);
+	FROM_V9(p, d);
 	p->max_multi_request = 1;
 	p->rail = p->plane = NCCL_NET_UNDEFINED;
 	return NCCL_SUCCESS;
+}
+
+static nccl_result make_device_v9(int *number, nccl_members_v9 *m)
+{
+	return device_make(number, m->count, m->devices);
+}
+
+static nccl_result make_device_v12(int *number, nccl_members_v12 *m)
+{
+	return device_make(number, m->count, m->devices);
 }
 
 /* ---- connections */
@@ -359,10 +370,7 @@ static nccl_result test(void *request, int *done, int *sizes)
 	return transfer_test(request, done, sizes);
 }
 
-/*
- * What is for GPUs' own access to the network, for devices made of several and for hints about traffic is not there,
- * which NCCL understands by NULL.
- */
+/* What is for GPUs' own access to the network and for hints about traffic is not there, which NCCL understands by NULL. */
 #define EXPORT __attribute__((visibility("default")))
 #define NAME .name = "Sluice", .devices = count_devices
 #define REST \
@@ -383,17 +391,17 @@ EXPORT const nccl_net_v8 ncclNetPlugin_v8 = {
 };
 EXPORT const nccl_net_v9 ncclNetPlugin_v9 = {
 	NAME, .init = init_v6, .get_properties = properties_v9, .listen = listen_v6, .connect = connect_v7, .accept = accept_v7,
-	.reg_mr = register_v8, .isend = send_v9, .irecv = receive_v9, REST,
+	.reg_mr = register_v8, .isend = send_v9, .irecv = receive_v9, REST, .make_device = make_device_v9,
 };
 EXPORT const nccl_net_v10 ncclNetPlugin_v10 = {
 	NAME, .init = init_v10, .get_properties = properties_v9, .listen = listen_v6, .connect = connect_v10, .accept = accept_v7,
-	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST,
+	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST, .make_device = make_device_v9,
 };
 EXPORT const nccl_net_v11 ncclNetPlugin_v11 = {
 	NAME, .init = init_v11, .get_properties = properties_v11, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
-	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST, .finalize = finalize,
+	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST, .make_device = make_device_v9, .finalize = finalize,
 };
 EXPORT const nccl_net_v12 ncclNetPlugin_v12 = {
 	NAME, .init = init_v11, .get_properties = properties_v12, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
-	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST, .finalize = finalize,
+	.reg_mr = register_v8, .isend = send_v10, .irecv = receive_v10, REST, .make_device = make_device_v12, .finalize = finalize,
 };

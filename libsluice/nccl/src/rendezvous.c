@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-	VERSION = 2,
+	VERSION = 3,
 	PLACES = 4, /* addresses at which a listener is reached */
 	PENDING = 8,
 	PATIENCE = 1000000000, /* ns: for so long who has connected may be silent while others wait */
@@ -249,8 +249,13 @@ static bool sane(const struct connection *c)
 {
 	const struct hello *h = &c->theirs;
 
-	return be64toh(h->magic) == hello_magic && be32toh(h->version) == VERSION && be64toh(h->nonce) == c->nonce &&
-	       h->qps >= 1 && h->qps <= MAX_QPS && h->mtu >= IBV_MTU_256 && h->mtu <= IBV_MTU_4096;
+	if (be64toh(h->magic) != hello_magic || be32toh(h->version) != VERSION || be64toh(h->nonce) != c->nonce ||
+	    h->qps < 1 || h->qps > MAX_QPS || h->members < 1 || h->members > MAX_MEMBERS)
+		return false;
+	for (int i = 0; i < h->members; i++)
+		if (h->mtu[i] < IBV_MTU_256 || h->mtu[i] > IBV_MTU_4096)
+			return false;
+	return true;
 }
 
 static void introduce(struct connection *c)
@@ -271,6 +276,18 @@ static enum moved reached(struct connection *c, const struct handle *h)
 	return errno == EINPROGRESS || errno == EALREADY || errno == EAGAIN || errno == EINTR ? NOT_YET : GONE;
 }
 
+/* route finds how each device reaches the peer, now that the socket shows it. */
+static void route(struct connection *c)
+{
+	for (int i = 0; i < c->members; i++) {
+		struct member *m = &c->member[i];
+
+		device_route(m->device, c->fd, &m->gid, &m->gid_index, &m->mtu);
+		memcpy(c->mine.gid[i], m->gid.raw, sizeof m->gid.raw);
+		c->mine.mtu[i] = m->mtu;
+	}
+}
+
 /* connecting goes on with a connection as far as it gets. */
 static enum moved connecting(struct connection *c, const struct handle *h)
 {
@@ -282,9 +299,7 @@ static enum moved connecting(struct connection *c, const struct handle *h)
 			m = next(c, reached(c, h), HELLO_LEAVES);
 			if (m != MOVED)
 				break;
-			device_route(c->device, c->fd, &c->gid, &c->gid_index, &c->mtu);
-			memcpy(c->mine.gid, c->gid.raw, sizeof c->mine.gid);
-			c->mine.mtu = c->mtu;
+			route(c);
 			break;
 		case HELLO_LEAVES:
 			m = next(c, put(c, &c->mine, sizeof c->mine), ANSWER_ARRIVES);
@@ -369,7 +384,7 @@ static struct connection *attempt(struct device *d, int traffic_class, struct ha
 	c->stage = CONNECTING;
 	attend(fd);
 	introduce(c);
-	if (!connection_open(c, settings.qps)) {
+	if (!connection_open(c, settings.qps * d->members < MAX_QPS ? settings.qps * d->members : MAX_QPS)) {
 		connection_close(c);
 		return NULL;
 	}
@@ -436,7 +451,7 @@ static enum moved accepting(struct connection *c)
 				return GONE;
 			}
 			introduce(c);
-			device_route(c->device, c->fd, &c->gid, &c->gid_index, &c->mtu);
+			route(c);
 			if (!connection_open(c, c->theirs.qps) || !connection_join(c))
 				return FAILED;
 			break;

@@ -91,11 +91,11 @@ bool listed(const struct name_list *l, const char *name, int port)
 bool settings_read(struct settings *s)
 {
 	const char *balance = getenv("SLUICE_NCCL_BALANCE");
-	int disabled = 0;
+	int disabled = 0, failover = 1, failback = 1;
 
 	*s = (struct settings){
 		.gid_index = -1, .traffic_class = -1, .timeout = 20, .retries = 7,
-		.qps = 4, .piece = 64 << 10, .flow_label = -1,
+		.qps = 4, .piece = 64 << 10, .flow_label = -1, .probe = 1000,
 	};
 	if (balance && !strcmp(balance, "roundrobin")) {
 		s->balance = BALANCE_ROUNDROBIN;
@@ -108,9 +108,13 @@ bool settings_read(struct settings *s)
 	    !number("NCCL_IB_TC", -1, 255, &s->traffic_class) || !number("NCCL_IB_SL", -1, 15, &s->service_level) ||
 	    !number("NCCL_IB_TIMEOUT", 1, 31, &s->timeout) || !number("NCCL_IB_RETRY_CNT", 0, 7, &s->retries) ||
 	    !number("SLUICE_NCCL_QPS", 1, MAX_QPS, &s->qps) || !number("SLUICE_NCCL_FLOW_LABEL", -1, 0xfffff, &s->flow_label) ||
+	    !number("NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 1, &failover) || !number("NCCL_IB_RESILIENCY_PORT_RECOVERY", 0, 1, &failback) ||
+	    !number("SLUICE_NCCL_PROBE", 1, 60000, &s->probe) ||
 	    !size("SLUICE_NCCL_CHUNK", 4 << 10, 16 << 20, &s->piece))
 		return false;
 	s->disabled = disabled;
+	s->failover = failover;
+	s->failback = failover && failback;
 	if (s->service_level < 0)
 		s->service_level = 0;
 	return true;

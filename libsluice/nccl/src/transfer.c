@@ -1,68 +1,149 @@
 /*
- * Messages. The receiver says by a Send on the first queue pair which buffers it has (clear_to_send). The sender writes
- * into them in pieces, each on the queue pair that balance.c chooses, and ends a message by a Send on each queue pair
- * that it has used (message_end): a queue pair keeps order, so when all ends are there, so are all pieces.
+ * Messages. The receiver says by a Send which buffers it has (clear_to_send). The sender writes into them in pieces, each
+ * on the queue pair that balance.c chooses, and ends a message by a Send on each queue pair that it has used
+ * (message_end): a queue pair keeps order, so when the ends cover the message, all its pieces are there. What a queue pair
+ * loses goes by others, as ledger.c says.
  *
  * A connection is one thread's at a time, as NCCL has it. Nothing here allocates or locks.
  */
 #include "plugin.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages between hosts are little endian");
 
-/* What a work request is, in its wr_id. Those of a sender need no more: they complete in order. */
-enum { ARRIVAL = 1, WORK = 2, NOTICE = 3, FLUSHED = 4 };
+/* What a work request is, in its wr_id, with its lane, the lane's epoch and the number of a receive or flush. */
+enum { ARRIVAL = 1, WORK = 2, FLUSHED = 3 };
 
-static uint64_t id(unsigned kind, unsigned lane, unsigned index)
+enum { NOTES = 4 * MAX_QPS }; /* that are outstanding on a queue pair, besides messages' ends and buffers */
+
+static uint64_t id(unsigned kind, unsigned lane, unsigned epoch, unsigned index)
 {
-	return (uint64_t)kind << 48 | (uint64_t)lane << 32 | index;
+	return (uint64_t)kind << 56 | (uint64_t)lane << 48 | (uint64_t)(epoch & 0xffff) << 32 | index;
 }
 
-static nccl_result post(struct connection *c, struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint64_t wr_id, uintptr_t addr, uint32_t size, uint32_t lkey,
-			uintptr_t remote, uint32_t rkey)
+unsigned transfer_sends(const struct connection *c)
 {
-	struct ibv_sge sge = {.addr = addr, .length = size, .lkey = lkey};
-	struct ibv_send_wr wr = {
-		.wr_id = wr_id, .sg_list = &sge, .num_sge = size ? 1 : 0, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = remote, .rkey = rkey},
-	}, *bad;
+	return (c->sender ? BALANCE_PIECES + SENDS : 2 * RECEIVES) + NOTES;
+}
 
-	errno = ibv_post_send(qp, &wr, &bad);
+unsigned transfer_receives(const struct connection *c)
+{
+	const struct wire_lane *w = c->wire->lanes;
+
+	return c->sender ? sizeof w->sender.arriving / sizeof *w->sender.arriving : sizeof w->arriving / sizeof *w->arriving;
+}
+
+_Static_assert(BALANCE_PIECES + SENDS + NOTES <= LEDGER_WORKS && 2 * RECEIVES + NOTES <= LEDGER_WORKS, "the ledger has room for all works");
+_Static_assert((int)SENDS <= (int)LEDGER_MESSAGES, "the ledger has room for all messages");
+
+bool transfer_room(const struct connection *c, unsigned lane)
+{
+	return c->ledger.lanes[lane].count < transfer_sends(c);
+}
+
+static bool post(struct connection *c, const struct device *d, struct ibv_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	wr->send_flags = IBV_SEND_SIGNALED;
+	errno = ibv_post_send(qp, wr, &bad);
 	if (!errno)
-		return NCCL_SUCCESS;
-	WARN("%s: queue pair %#x takes no request: %s", c->device->name, qp->qp_num, strerror(errno));
-	return connection_fail(c, NCCL_SYSTEM_ERROR);
+		return true;
+	WARN("%s: queue pair %#x takes no request: %s", d->name, qp->qp_num, strerror(errno));
+	connection_fail(c, NCCL_SYSTEM_ERROR);
+	return false;
 }
 
-static nccl_result post_receive(struct connection *c, unsigned lane, unsigned index)
+/* end_of fills in what an end on a queue pair says. */
+static struct message_end *end_of(struct connection *c, unsigned lane, const struct ledger_work *w)
 {
-	struct ibv_sge sge = {.lkey = c->wire_mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = id(ARRIVAL, lane, index), .sg_list = &sge, .num_sge = 1}, *bad;
+	struct message_end *e = &c->wire->lanes[lane].sender.ends[c->lanes[lane].ends++ % LEDGER_WORKS];
+	const struct request *r = &c->sends[w->of];
 
-	if (c->sender) {
-		sge.addr = (uintptr_t)&c->wire->sender.arriving[index];
-		sge.length = sizeof c->wire->sender.arriving[index];
-	} else {
-		sge.addr = (uintptr_t)&c->wire->receiver.arriving[lane][index];
-		sge.length = sizeof c->wire->receiver.arriving[lane][index];
+	*e = (struct message_end){.kind = MESSAGE_END, .token = r->token, .sequence = r->sequence, .buffer = r->buffer, .size = r->size, .covers = w->size};
+	return e;
+}
+
+bool transfer_post(struct connection *c, unsigned lane, struct ledger_work w)
+{
+	struct member *m = member_of(c, lane);
+	struct lane *l = &c->lanes[lane];
+	const struct request *r = &c->sends[w.of % SENDS];
+	unsigned peer = lane % c->theirs.members;
+	struct ibv_sge sge = {.lkey = m->wire_mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = id(WORK, lane, l->epoch, 0), .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	switch (w.kind) {
+	case LEDGER_PIECE:
+		sge = (struct ibv_sge){.addr = r->addr + w.offset, .length = (uint32_t)w.size, .lkey = r->memory->mr[lane % c->members]->lkey};
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.wr.rdma.remote_addr = r->remote + w.offset;
+		wr.wr.rdma.rkey = r->rkey[peer];
+		break;
+	case LEDGER_END:
+		sge.addr = (uintptr_t)end_of(c, lane, &w);
+		sge.length = sizeof(struct message_end);
+		break;
+	case LEDGER_NOTE:
+		if (w.of < NOTE_CONTROL) {
+			sge.addr = (uintptr_t)&c->wire->leaving[w.of];
+			sge.length = sizeof *c->wire->leaving;
+		} else {
+			unsigned kind = (w.of - NOTE_CONTROL) / MAX_QPS, about = (w.of - NOTE_CONTROL) % MAX_QPS;
+
+			sge.addr = (uintptr_t)&c->wire->lanes[about].control[kind];
+			sge.length = sizeof(struct control);
+		}
+		break;
+	case LEDGER_LOOK:
+		sge.addr = (uintptr_t)&c->wire->lanes[w.of].read;
+		sge.length = sizeof c->wire->lanes[w.of].read;
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = be64toh(c->theirs.wire) + offsetof(struct wire, lanes) + w.of * sizeof *c->wire->lanes + offsetof(struct wire_lane, count);
+		wr.wr.rdma.rkey = be32toh(c->theirs.rkey[peer]);
 	}
-	errno = ibv_post_recv(c->lanes[lane].qp, &wr, &bad);
-	if (!errno)
-		return NCCL_SUCCESS;
-	WARN("%s: queue pair %#x takes no receive: %s", c->device->name, c->lanes[lane].qp->qp_num, strerror(errno));
-	return connection_fail(c, NCCL_SYSTEM_ERROR);
+	if (!post(c, m->device, l->qp, &wr))
+		return false;
+	ledger_posted(&c->ledger, lane, w);
+	return true;
 }
 
-bool transfer_start(struct connection *c)
+/* arriving is where a receive puts what comes. */
+static struct ibv_sge arriving(const struct connection *c, unsigned lane, unsigned index)
 {
-	int lanes = c->sender ? 1 : c->qps, each = c->sender ? RECEIVES : SENDS;
+	struct wire_lane *w = &c->wire->lanes[lane];
 
-	for (int lane = 0; lane < lanes; lane++)
-		for (int i = 0; i < each; i++)
-			if (post_receive(c, lane, i))
-				return false;
+	if (c->sender)
+		return (struct ibv_sge){.addr = (uintptr_t)&w->sender.arriving[index], .length = sizeof w->sender.arriving[index]};
+	return (struct ibv_sge){.addr = (uintptr_t)&w->arriving[index], .length = sizeof w->arriving[index]};
+}
+
+static bool post_receive(struct connection *c, unsigned lane, unsigned index)
+{
+	struct member *m = member_of(c, lane);
+	struct lane *l = &c->lanes[lane];
+	struct ibv_sge sge = arriving(c, lane, index);
+	struct ibv_recv_wr wr = {.wr_id = id(ARRIVAL, lane, l->epoch, index), .sg_list = &sge, .num_sge = 1}, *bad;
+
+	sge.lkey = m->wire_mr->lkey;
+	errno = ibv_post_recv(l->qp, &wr, &bad);
+	if (!errno) {
+		l->posted++;
+		return true;
+	}
+	WARN("%s: queue pair %#x takes no receive: %s", m->device->name, l->qp->qp_num, strerror(errno));
+	connection_fail(c, NCCL_SYSTEM_ERROR);
+	return false;
+}
+
+bool transfer_start(struct connection *c, unsigned lane)
+{
+	for (unsigned i = 0; i < transfer_receives(c); i++)
+		if (!post_receive(c, lane, i))
+			return false;
 	return true;
 }
 
@@ -76,9 +157,8 @@ static struct request *take(struct request *all, int n)
 
 /* ---- what arrives */
 
-static void cleared(struct connection *c, unsigned index, uint32_t size)
+static void cleared(struct connection *c, const struct clear_to_send *s, uint32_t size)
 {
-	const struct clear_to_send *s = &c->wire->sender.arriving[index];
 	unsigned at = s->sequence % RECEIVES;
 
 	if (size != sizeof *s || s->count < 1 || s->count > MAX_RECEIVES || s->sequence - c->next_cleared >= RECEIVES || c->valid[at]) {
@@ -91,150 +171,246 @@ static void cleared(struct connection *c, unsigned index, uint32_t size)
 	c->valid[at] = true;
 }
 
+/* fits reports whether an end says what it may of a message's buffer, and the same as other ends of it. */
+static bool fits(const struct message_end *e, uint64_t size, uint64_t covered, uint64_t room, bool known)
+{
+	return e->size <= room && e->size <= MAX_MESSAGE && (!known || e->size == size) && e->covers <= e->size - covered && (e->covers || !e->size);
+}
+
 /* Nothing of what a peer says is believed: what NCCL is told of lies within what it has posted. */
 static void ended(struct connection *c, const struct message_end *e, uint32_t size)
 {
 	struct request *r = size == sizeof *e && e->token < RECEIVES ? &c->receives[e->token] : NULL;
-	bool known = r && r->used && r->sequence == e->sequence && e->buffer < r->count && r->buffers[e->buffer].ends < e->ends && e->ends <= c->qps &&
-		     e->size <= r->buffers[e->buffer].room && e->size <= MAX_MESSAGE;
+	unsigned i;
 
-	/* The ends of a message say the same. */
-	if (!known || (r->buffers[e->buffer].ends && (r->buffers[e->buffer].expected != e->ends || r->buffers[e->buffer].size != e->size))) {
+	if (!r || !r->used || r->sequence != e->sequence || e->buffer >= (unsigned)r->count || r->buffers[e->buffer].complete ||
+	    !fits(e, r->buffers[e->buffer].size, r->buffers[e->buffer].covered, r->buffers[e->buffer].room, r->buffers[e->buffer].known)) {
 		WARN("%s: the peer ends message %u, which is none, or is longer than its buffer", c->device->name, size == sizeof *e ? e->sequence : 0);
 		connection_fail(c, NCCL_REMOTE_ERROR);
 		return;
 	}
-	r->buffers[e->buffer].size = e->size;
-	r->buffers[e->buffer].expected = e->ends;
-	if (++r->buffers[e->buffer].ends == e->ends)
+	i = e->buffer;
+	r->buffers[i].size = e->size;
+	r->buffers[i].known = true;
+	r->buffers[i].covered += e->covers;
+	if (r->buffers[i].covered == e->size) {
+		r->buffers[i].complete = true;
 		r->complete++;
+	}
+}
+
+static void arrived(struct connection *c, unsigned lane, unsigned index, uint32_t size)
+{
+	const void *at = (const void *)(uintptr_t)arriving(c, lane, index).addr;
+	const struct control *m = at;
+	uint32_t kind = size < sizeof kind ? 0 : *(const uint32_t *)at;
+
+	c->wire->lanes[lane].count.arrived++;
+	if (c->lanes[lane].state == LANE_PROBING)
+		lanes_probed(c, lane);
+	if (kind == CLEAR_TO_SEND && c->sender) {
+		cleared(c, at, size);
+	} else if (kind == MESSAGE_END && !c->sender) {
+		ended(c, at, size);
+	} else if (kind >= LANE_FAILED && kind <= LANE_PROBE && size == sizeof *m && m->lane < (unsigned)c->qps) {
+		lanes_hear(c, m);
+	} else {
+		WARN("%s: the peer sends what is none of its messages, of %u bytes", c->device->name, size);
+		connection_fail(c, NCCL_REMOTE_ERROR);
+	}
 }
 
 static void completed(struct connection *c, unsigned lane, int64_t now)
 {
-	struct lane *l = &c->lanes[lane];
-	struct work w = l->works[l->first % WORKS];
+	struct ledger_work w = ledger_done(&c->ledger, lane);
 
-	l->first++;
-	l->count--;
-	c->sends[w.request].outstanding--;
-	if (w.piece)
+	if (w.kind == LEDGER_PIECE && c->lanes[lane].state == LANE_UP)
 		balance_completed(&c->balance, lane, now);
+	else if (w.kind == LEDGER_NOTE && w.of == note_of(LANE_PROBE, lane))
+		lanes_probed(c, lane);
+	else if (w.kind == LEDGER_LOOK)
+		lanes_looked(c, w.of);
+}
+
+/* failed takes in a work that a queue pair did not do. Others go on if the path or the port is what has failed; what
+ * a peer refused, or a device could not do, they would not do either. */
+static void failed(struct connection *c, const struct ibv_wc *wc, unsigned kind, unsigned lane)
+{
+	bool path = wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR;
+
+	if (kind != FLUSHED && path && settings.failover) {
+		if (wc->status != IBV_WC_WR_FLUSH_ERR)
+			INFO("%s: queue pair %#x: %s (vendor's error %#x)", member_of(c, lane)->device->name, wc->qp_num, ibv_wc_status_str(wc->status), wc->vendor_err);
+		if (kind == WORK)
+			c->lanes[lane].flushed++;
+		lanes_fail(c, lane);
+		return;
+	}
+	if (!c->error)
+		WARN("%s: queue pair %#x: %s (vendor's error %#x)", c->device->name, wc->qp_num, ibv_wc_status_str(wc->status), wc->vendor_err);
+	connection_fail(c, NCCL_REMOTE_ERROR);
 }
 
 static void completion(struct connection *c, const struct ibv_wc *wc, int64_t now)
 {
-	unsigned kind = wc->wr_id >> 48, lane = wc->wr_id >> 32 & 0xffff, index = wc->wr_id & 0xffffffff;
+	unsigned kind = wc->wr_id >> 56, lane = wc->wr_id >> 48 & 0xff, epoch = wc->wr_id >> 32 & 0xffff, index = wc->wr_id & 0xffffffff;
+	struct lane *l = &c->lanes[lane];
 
+	if (kind != FLUSHED && (!l->qp || epoch != (l->epoch & 0xffff)))
+		return; /* of a queue pair that is no more */
+	if (kind == ARRIVAL)
+		l->posted--;
 	if (wc->status != IBV_WC_SUCCESS) {
-		if (!c->error)
-			WARN("%s: queue pair %#x: %s (vendor's error %#x)", c->device->name, wc->qp_num, ibv_wc_status_str(wc->status), wc->vendor_err);
-		connection_fail(c, NCCL_REMOTE_ERROR);
+		failed(c, wc, kind, lane);
 		return;
 	}
 	switch (kind) {
 	case WORK:
 		completed(c, lane, now);
 		break;
-	case NOTICE:
-		c->lanes[0].count--;
-		break;
 	case FLUSHED:
-		c->flushes[index].flushed = true;
+		c->flushes[index].reads--;
 		break;
 	default:
-		if (c->sender)
-			cleared(c, index, wc->byte_len);
-		else
-			ended(c, &c->wire->receiver.arriving[lane][index], wc->byte_len);
-		post_receive(c, lane, index);
+		arrived(c, lane, index, wc->byte_len);
+		if (l->state == LANE_UP || l->state == LANE_PROBING)
+			post_receive(c, lane, index);
 	}
 }
 
 /* ---- what leaves */
 
-static void post_work(struct connection *c, struct request *r, unsigned lane, bool piece)
+/* end posts the ends of a message whose pieces are all posted, as far as queue pairs take them. */
+static void end(struct connection *c, unsigned message)
 {
-	struct lane *l = &c->lanes[lane];
+	struct request *r = &c->sends[message];
+	struct ledger_work w = {.kind = LEDGER_END, .of = message};
+	bool was = r->waiting;
 
-	l->works[(l->first + l->count++) % WORKS] = (struct work){.request = (uint16_t)(r - c->sends), .piece = piece};
-	r->outstanding++;
+	for (int any = 0; any < 2; any++)
+		for (int k = 0; k < c->qps && !c->error; k++) {
+			unsigned i = any ? (c->balance.turn + k) % c->qps : (unsigned)k;
+
+			if (c->lanes[i].state == LANE_UP && transfer_room(c, i) && ledger_end(&c->ledger, i, message, any, &w.size))
+				transfer_post(c, i, w);
+		}
+	r->waiting = !c->ledger.messages[message].ended;
+	c->waiting += r->waiting - was;
 }
 
-/* end posts the ends of a message whose pieces are all posted. */
-static void end(struct connection *c, struct request *r)
+/* ends goes on with messages whose ends could not be posted, or were lost. */
+static void ends(struct connection *c)
 {
-	struct message_end *e = &c->wire->sender.ends[r - c->sends];
+	for (int i = 0; i < SENDS && c->waiting && !c->error; i++)
+		if (c->sends[i].waiting)
+			end(c, i);
+}
 
-	if (!r->paths)
-		r->paths = 1u << c->balance.turn;
-	*e = (struct message_end){
-		.token = r->token, .sequence = r->sequence, .buffer = r->buffer,
-		.ends = (uint16_t)__builtin_popcount(r->paths), .size = r->size,
-	};
-	for (int i = 0; i < c->qps && !c->error; i++)
-		if (r->paths >> i & 1 && !post(c, c->lanes[i].qp, IBV_WR_SEND, id(WORK, i, 0), (uintptr_t)e, sizeof *e, c->wire_mr->lkey, 0, 0))
-			post_work(c, r, i, false);
-	r->ended = true;
+void transfer_resume(struct connection *c)
+{
+	c->waiting = 0;
+	for (int i = 0; i < SENDS; i++) {
+		const struct ledger_message *m = &c->ledger.messages[i];
+
+		c->sends[i].waiting = c->sends[i].used && m->posted == m->size && !m->ended;
+		c->waiting += c->sends[i].waiting;
+	}
+}
+
+/* repeat posts again what queue pairs have lost. It returns false while there is more. */
+static bool repeat(struct connection *c, int64_t now)
+{
+	const struct ledger_work *next;
+
+	while (!c->error && (next = ledger_repeat(&c->ledger)) != NULL) {
+		struct ledger_work w = *next;
+		bool piece = w.kind == LEDGER_PIECE;
+		int lane = piece ? balance_choose(&c->balance, w.size, now) : lanes_send(c);
+
+		if (lane < 0 || !transfer_room(c, lane))
+			return false;
+		ledger_repeated(&c->ledger);
+		if (w.kind == LEDGER_NOTE && w.of >= NOTE_CONTROL)
+			continue; /* lanes.c has said it again */
+		if (transfer_post(c, lane, w) && piece)
+			balance_posted(&c->balance, lane, w.size, now);
+	}
+	return !c->error;
 }
 
 /* dispatch posts pieces, of the oldest messages first, while queue pairs have room. */
 static void dispatch(struct connection *c, int64_t now)
 {
 	while (c->queue_count && !c->error) {
-		struct request *r = &c->sends[c->queue[c->queue_first % SENDS]];
+		unsigned message = c->queue[c->queue_first % SENDS];
+		struct ledger_message *m = &c->ledger.messages[message];
 
-		while (r->posted < r->size) {
-			uint64_t left = r->size - r->posted, size = left < c->balance.piece ? left : c->balance.piece;
+		while (m->posted < m->size) {
+			uint64_t left = m->size - m->posted, size = left < c->balance.piece ? left : c->balance.piece;
 			int path = balance_choose(&c->balance, size, now);
 
-			if (path < 0 || post(c, c->lanes[path].qp, IBV_WR_RDMA_WRITE, id(WORK, path, 0), r->addr + r->posted, (uint32_t)size, r->lkey,
-					     r->remote + r->posted, r->rkey))
+			if (path < 0 || !transfer_room(c, path) ||
+			    !transfer_post(c, path, (struct ledger_work){.kind = LEDGER_PIECE, .of = message, .offset = m->posted, .size = size}))
 				return;
-			post_work(c, r, path, true);
 			balance_posted(&c->balance, path, size, now);
-			r->paths |= 1u << path;
-			r->posted += size;
 		}
-		end(c, r);
+		end(c, message);
 		c->queue_first++;
 		c->queue_count--;
 	}
 }
 
-/* look finds out whether the peer's socket is still open. */
+/* look finds out whether the peer's socket is still open. One that the network has taken, not the peer, says nothing of
+ * queue pairs by other ports. */
 static void look(struct connection *c, int64_t now)
 {
 	char byte;
 	ssize_t n;
 
-	if (now - c->looked < LIVENESS || c->lost)
+	if (now - c->looked < LIVENESS || c->lost || c->deaf)
 		return;
 	c->looked = now;
 	n = recv(c->fd, &byte, 1, 0);
-	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	if (!n || errno == ECONNRESET || !settings.failover)
 		c->lost = now;
+	else
+		c->deaf = true;
 }
 
-static void progress(struct connection *c)
+static int poll(struct connection *c, struct member *m, int64_t now)
 {
-	int64_t now = now_ns();
 	struct ibv_wc wc[16];
 	int n, all = 0;
 
 	do {
-		n = ibv_poll_cq(c->cq, 16, wc);
+		n = ibv_poll_cq(m->cq, 16, wc);
 		if (n < 0) {
-			WARN("%s: its completion queue can't be polled", c->device->name);
+			WARN("%s: its completion queue can't be polled", m->device->name);
 			connection_fail(c, NCCL_SYSTEM_ERROR);
-			return;
+			return all;
 		}
 		for (int i = 0; i < n; i++)
 			completion(c, &wc[i], now);
 		all += n;
 	} while (n == 16);
-	if (c->sender)
+	return all;
+}
+
+static void progress(struct connection *c)
+{
+	int64_t now = now_ns();
+	int all = 0;
+
+	for (int i = 0; i < c->members; i++)
+		all += poll(c, &c->member[i], now);
+	if (c->troubled || c->deaf)
+		lanes_progress(c, now);
+	if (repeat(c, now) && c->sender) {
+		ends(c);
 		dispatch(c, now);
+	}
 	if (all)
 		return;
 	look(c, now);
@@ -287,17 +463,20 @@ nccl_result transfer_send(struct connection *c, void *data, size_t size, int tag
 		if (!within(m, data, size))
 			return NCCL_INVALID_ARGUMENT;
 		*r = (struct request){
-			.connection = c, .kind = SEND, .used = true, .addr = (uintptr_t)data, .size = size, .lkey = size ? m->mr->lkey : 0,
-			.remote = c->cleared[at].buffers[i].addr, .rkey = c->cleared[at].buffers[i].rkey,
+			.connection = c, .kind = SEND, .used = true, .addr = (uintptr_t)data, .size = size, .memory = m,
+			.remote = c->cleared[at].buffers[i].addr,
 			.token = c->cleared[at].token, .sequence = c->cleared[at].sequence, .buffer = (uint16_t)i,
 		};
+		memcpy(r->rkey, c->cleared[at].buffers[i].rkey, sizeof r->rkey);
+		ledger_begin(&c->ledger, (unsigned)(r - c->sends), size);
 		c->matched[at][i] = true;
 		c->valid[at] = memchr(c->matched[at], false, c->cleared[at].count) != NULL;
 		if (!c->valid[at])
 			c->next_cleared++;
 		c->queue[(c->queue_first + c->queue_count++) % SENDS] = (uint16_t)(r - c->sends);
 		*request = r;
-		dispatch(c, now_ns());
+		if (!ledger_repeat(&c->ledger))
+			dispatch(c, now_ns());
 		return c->error;
 	}
 	return NCCL_SUCCESS;
@@ -308,6 +487,7 @@ nccl_result transfer_receive(struct connection *c, int n, void **data, const siz
 	struct clear_to_send *s;
 	struct request *r;
 	unsigned token;
+	int lane;
 
 	*request = NULL;
 	if (c->sender)
@@ -320,11 +500,12 @@ nccl_result transfer_receive(struct connection *c, int n, void **data, const siz
 	if (c->error)
 		return c->error;
 	r = take(c->receives, RECEIVES);
-	if (!r || c->lanes[0].count == 2 * RECEIVES)
+	lane = lanes_send(c);
+	if (!r || lane < 0)
 		return NCCL_SUCCESS;
 	token = (unsigned)(r - c->receives);
-	s = &c->wire->receiver.leaving[token];
-	*s = (struct clear_to_send){.sequence = c->sequence, .token = token, .count = n};
+	s = &c->wire->leaving[token];
+	*s = (struct clear_to_send){.kind = CLEAR_TO_SEND, .sequence = c->sequence, .token = token, .count = n};
 	for (int i = 0; i < n; i++) {
 		struct memory *m = memories ? memories[i] : NULL;
 
@@ -332,12 +513,12 @@ nccl_result transfer_receive(struct connection *c, int n, void **data, const siz
 			return NCCL_INVALID_ARGUMENT;
 		s->buffers[i].addr = (uintptr_t)data[i];
 		s->buffers[i].size = sizes[i];
-		s->buffers[i].rkey = m ? m->mr->rkey : 0;
+		for (int k = 0; m && k < c->members; k++)
+			s->buffers[i].rkey[k] = m->mr[k]->rkey;
 		s->buffers[i].tag = tags[i];
 	}
-	if (post(c, c->lanes[0].qp, IBV_WR_SEND, id(NOTICE, 0, 0), (uintptr_t)s, sizeof *s, c->wire_mr->lkey, 0, 0))
+	if (!transfer_post(c, lane, (struct ledger_work){.kind = LEDGER_NOTE, .of = token}))
 		return c->error;
-	c->lanes[0].count++;
 	*r = (struct request){.connection = c, .kind = RECEIVE, .used = true, .count = n, .sequence = c->sequence++};
 	for (int i = 0; i < n; i++)
 		r->buffers[i].room = sizes[i];
@@ -345,7 +526,7 @@ nccl_result transfer_receive(struct connection *c, int n, void **data, const siz
 	return NCCL_SUCCESS;
 }
 
-/* A Read of the last buffer with data, from this host's own memory, ends after all Writes before it. */
+/* A Read of the last buffer with data, from this host's own memory, ends after all Writes of its device before it. */
 nccl_result transfer_flush(struct connection *c, int n, void **data, const int *sizes, void **memories, void **request)
 {
 	struct request *r;
@@ -362,15 +543,24 @@ nccl_result transfer_flush(struct connection *c, int n, void **data, const int *
 	progress(c);
 	if (c->error)
 		return c->error;
-	if (!connection_flush_qp(c))
-		return connection_fail(c, NCCL_SYSTEM_ERROR);
 	r = take(c->flushes, RECEIVES);
 	if (!r)
 		return NCCL_SUCCESS;
-	if (post(c, c->flush_qp, IBV_WR_RDMA_READ, id(FLUSHED, 0, (unsigned)(r - c->flushes)), (uintptr_t)c->wire->flushed, 1, c->wire_mr->lkey,
-		 (uintptr_t)data[last], ((struct memory *)memories[last])->mr->rkey))
-		return c->error;
 	*r = (struct request){.connection = c, .kind = FLUSH, .used = true};
+	for (int i = 0; i < c->members; i++) {
+		struct member *m = &c->member[i];
+		struct ibv_sge sge = {.addr = (uintptr_t)c->wire->flushed, .length = 1, .lkey = m->wire_mr->lkey};
+		struct ibv_send_wr wr = {
+			.wr_id = id(FLUSHED, 0, 0, (unsigned)(r - c->flushes)), .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+			.wr.rdma = {.remote_addr = (uintptr_t)data[last], .rkey = ((struct memory *)memories[last])->mr[i]->rkey},
+		};
+
+		if (!connection_flush_qp(c, m))
+			return connection_fail(c, NCCL_SYSTEM_ERROR);
+		if (!post(c, m->device, m->flush_qp, &wr))
+			return c->error;
+		r->reads++;
+	}
 	*request = r;
 	return NCCL_SUCCESS;
 }
@@ -379,11 +569,11 @@ static bool finished(const struct request *r)
 {
 	switch (r->kind) {
 	case SEND:
-		return r->ended && !r->outstanding;
+		return ledger_finished(&r->connection->ledger, (unsigned)(r - r->connection->sends));
 	case RECEIVE:
 		return r->complete == r->count;
 	default:
-		return r->flushed;
+		return !r->reads;
 	}
 }
 

@@ -18,14 +18,7 @@ import (
 // them ten times as slow as the others (testdata/four-paths.yaml): by delay they get nearly what max-min gives the four,
 // round robin four times the slow path's. docs/nccl.md has the table.
 func TestFourPaths(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
-	}
-	if racedetector.On {
-		t.Skip("a simulation on one goroutine: the other tests have the command's goroutines for the race detector")
-	}
-	built(t)
-	mlx5(t)
+	simulates(t)
 	// A packet of 4096 bytes has headers of 82 on the wire: Ethernet with preamble and gap, IPv4, UDP, BTH, ICRC.
 	const maxMin = (3*25 + 2.5) * 4096 / (4096 + 82)
 	const most = 1.01 // messages end several at a time, at either end of the measurement
@@ -58,6 +51,19 @@ func TestFourPaths(t *testing.T) {
 			}
 		})
 	}
+}
+
+// simulates skips a test where programs do not run in simulated time.
+func simulates(t *testing.T) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	if racedetector.On {
+		t.Skip("a simulation on one goroutine: the other tests have the command's goroutines for the race detector")
+	}
+	built(t)
+	mlx5(t)
 }
 
 // simulatedRate runs the scenario, and fails if not all four paths carry data.

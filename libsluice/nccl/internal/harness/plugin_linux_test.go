@@ -58,13 +58,14 @@ var build = sync.OnceValue(func() error {
 	cc := func(out string, args ...string) []string {
 		return append([]string{"gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-I", source, "-o", filepath.Join(dir, out)}, args...)
 	}
+	harness := []string{"testdata/harness.c", "testdata/lie.c", "testdata/fault.c", "-ldl", "-lpthread"}
 	sanitized := []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}
 	for _, line := range [][]string{
 		{"make", "-s", "-C", "../../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
-		cc("harness", "-O2", "testdata/harness.c", "testdata/lie.c", "-ldl", "-lpthread"),
+		append(cc("harness", "-O2"), harness...),
 		cc("balance", "-O2", "testdata/balance.c", source+"/balance.c", "-lm"),
 		cc("spy.so", "-fPIC", "-shared", "testdata/spy.c", "-ldl"),
-		append(cc("asan/harness", sanitized...), "testdata/harness.c", "testdata/lie.c", "-ldl", "-lpthread"),
+		append(cc("asan/harness", sanitized...), harness...),
 		append(append(cc("asan/plugin.so", sanitized...), "-fvisibility=hidden", "-fPIC", "-shared", "-lpthread"), append(src, "-libverbs")...),
 	} {
 		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
@@ -286,7 +287,7 @@ func TestBroken(t *testing.T) {
 		{"FAKEVERBS_FAIL=post_send:ENOMEM:20", "2"},
 		{"FAKEVERBS_FAIL=poll_cq:EIO:30", "2"},
 		{"FAKEVERBS_WC=rem_access_err:9", "6"},
-		{"FAKEVERBS_WC=retry_exc_err:30", "6"},
+		{"FAKEVERBS_WC=general_err:30", "6"},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
 			out, err := run(t, fake(t, c.setting), "asan/harness", "./asan/plugin.so", "12", "threads", "broken")
@@ -363,6 +364,8 @@ func TestWrongEnvironment(t *testing.T) {
 		{"SLUICE_NCCL_CHUNK=99999999999999999999", "5", "SLUICE_NCCL_CHUNK"},
 		{"SLUICE_NCCL_BALANCE=fair", "5", "SLUICE_NCCL_BALANCE=fair: expected delay or roundrobin"},
 		{"SLUICE_NCCL_FLOW_LABEL=0x100000", "5", "from -1 to 1048575"},
+		{"SLUICE_NCCL_PROBE=0", "5", "SLUICE_NCCL_PROBE=0: expected a whole number from 1 to 60000"},
+		{"NCCL_IB_RESILIENCY_PORT_FAILOVER=2", "5", "NCCL_IB_RESILIENCY_PORT_FAILOVER=2: expected a whole number from 0 to 1"},
 		{"NCCL_IB_TIMEOUT=32", "5", "NCCL_IB_TIMEOUT=32: expected a whole number from 1 to 31"},
 		{"NCCL_IB_TC=", "0", ""},
 		{"NCCL_IB_HCA=" + strings.Repeat("x", 256), "5", "NCCL_IB_HCA: longer than 255 characters"},

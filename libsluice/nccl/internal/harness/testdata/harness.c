@@ -9,6 +9,7 @@
  * where, and ends the process with status 1.
  */
 #define _GNU_SOURCE
+#include "fault.h"
 #include "lie.h"
 #include "net.h"
 
@@ -812,10 +813,10 @@ static void half(struct side *s)
 	begin_connection(s);
 	if (s->sender) { /* introduces itself, and goes */
 		struct {
-			uint64_t magic, nonce;
+			uint64_t magic, nonce, wire;
 			uint32_t version;
-			uint8_t qps, mtu, rest[2 + 16 + 2 * 16 * 4];
-		} hello = {htobe64(0x536c756963654e43), 0, htobe32(2), 1, 3, {0}};
+			uint8_t qps, members, mtu[4], rest[6 + 4 * 16 + 4 * 4 + 2 * 16 * 4];
+		} hello = {htobe64(0x536c756963654e43), 0, 0, htobe32(3), 1, 1, {3}, {0}};
 		struct sockaddr_in a = {.sin_family = AF_INET};
 
 		memcpy(&hello.nonce, s->handle + 8, 8);
@@ -986,6 +987,518 @@ static void broken(struct side *s)
 	free(b);
 }
 
+/* ---- queue pairs that fail */
+
+enum { MS = 1000000, FAILING_ROOM = 8 << 20 };
+
+struct exchange {
+	struct side *s;
+	uint8_t *b;
+	void *m;
+	uint32_t seed;
+};
+
+static struct exchange begin_exchange(struct side *s)
+{
+	struct exchange e = {.s = s, .b = malloc(FAILING_ROOM), .seed = 1};
+
+	connect_both(s);
+	e.m = memory_of(s, e.b, FAILING_ROOM);
+	return e;
+}
+
+/* stop ends without the barrier that both sides of a connection that works come to. */
+static void stop(struct exchange *e)
+{
+	fault_clear(e->s->comm, -1);
+	barrier(e->s);
+	OK((e->s->sender ? close_send : close_recv)(e->s->comm));
+	e->s->comm = NULL;
+	OK(deregister(NULL, e->m));
+	free(e->b);
+}
+
+/* messages exchanges some, with as many outstanding as there is room for; each is checked. Between posting and waiting
+ * the sides do what they are told. */
+static void messages(struct exchange *e, int n, size_t size, void (*during)(struct side *))
+{
+	void *requests[RECEIVES];
+
+	for (int i = 0; i < n; i++) {
+		uint8_t *b = e->b + i * (size + 16);
+
+		if (e->s->sender)
+			fill(b, size, e->seed + i);
+		else
+			memset(b, 0xee, size + 16);
+		requests[i] = e->s->sender ? start_send(e->s, b, size, i, e->m) : start_receive(e->s, b, size, i, e->m);
+	}
+	if (during)
+		during(e->s);
+	for (int i = 0; i < n; i++) {
+		int got = -1;
+
+		finish(requests[i], &got);
+		if (got != (int)size)
+			FAIL("message %d: size %d, expected %zu", i, got, size);
+	}
+	for (int i = 0; i < n && !e->s->sender; i++) {
+		check(e->b + i * (size + 16), size, e->seed + i);
+		untouched(e->b + i * (size + 16) + size, 16);
+	}
+	e->seed += n;
+}
+
+/* lost sends messages until one fails, or waits for that. */
+static void lost(struct exchange *e)
+{
+	nccl_result r = NCCL_SUCCESS;
+	void *request = NULL, *data = e->b;
+	size_t size = 1 << 20;
+	int tag = 1, done = 0;
+
+	UNTIL(r, {
+		if (!request)
+			r = e->s->sender ? isend(e->s->comm, e->b, size, tag, e->m, &request) : irecv(e->s->comm, 1, &data, &size, &tag, &e->m, &request);
+		done = 0;
+		if (!r && request)
+			r = test(request, &done, NULL);
+		if (done)
+			request = NULL;
+	});
+	EXPECT(r, NCCL_REMOTE_ERROR);
+}
+
+/* lane_is exchanges messages until the sender's lane is up, or has failed, after which it may be up again. */
+static void lane_is(struct exchange *e, int lane, bool up)
+{
+	double began = seconds();
+	char there = 0;
+
+	for (;;) {
+		if (e->s->sender) {
+			there = up ? fault_up(e->s->comm, lane) : !fault_up(e->s->comm, lane) || fault_epoch(e->s->comm, lane);
+			tell(e->s, &there, 1);
+		} else {
+			hear(e->s, &there, 1);
+		}
+		if (there)
+			return;
+		if (seconds() - began > WAIT)
+			FAIL("lane %d is not %s within %d s", lane, up ? "up" : "down", WAIT);
+		messages(e, 1, 100, NULL);
+	}
+}
+
+/* What ends a work decides: a path or port that has failed, or what no other does better. */
+static void fault_statuses(struct side *s)
+{
+	static const struct {
+		int status;
+		bool fatal;
+	} all[] = {{STATUS_FLUSH, false}, {STATUS_RETRY, false}, {STATUS_REM_ACCESS, true}, {STATUS_GENERAL, true}, {STATUS_LOC_PROT, true}, {STATUS_REM_OP, true}};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		for (int kind = DEAD; kind <= UNACKED; kind++) {
+			struct exchange e = begin_exchange(s);
+
+			messages(&e, 4, 200000, NULL);
+			if (s->sender)
+				fault_arm(s->comm, 0, kind, all[i].status, 0, false);
+			barrier(s);
+			if (all[i].fatal)
+				lost(&e);
+			else
+				for (int k = 0; k < 10; k++)
+					messages(&e, 4, 400000, NULL);
+			if (!all[i].fatal)
+				lane_is(&e, 0, false);
+			stop(&e);
+		}
+}
+
+/* Either side's queue pair goes to ERR, whichever it is. */
+static void fault_each(struct side *s)
+{
+	for (int side = 0; side < 3; side++) {
+		struct exchange e = begin_exchange(s);
+
+		for (int lane = 0; lane < fault_lanes(s->comm) - 1; lane++) {
+			messages(&e, 3, 300000, NULL);
+			if (side == 2 || side == s->sender)
+				fault_error(s->comm, lane);
+			messages(&e, 3, 300000, NULL);
+			messages(&e, 1, 0, NULL);
+			lane_is(&e, lane, false);
+		}
+		stop(&e);
+	}
+}
+
+static void error_first(struct side *s)
+{
+	if (s->sender)
+		fault_error(s->comm, 0);
+}
+
+/* Four requests are outstanding as one fails, and then thirty-two. */
+static void fault_in_flight(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+
+	messages(&e, 4, 1000000, error_first);
+	lane_is(&e, 0, false);
+	if (s->sender)
+		fault_arm(s->comm, 1, UNACKED, STATUS_RETRY, MS, false);
+	messages(&e, RECEIVES, 200000, NULL);
+	lane_is(&e, 1, false);
+	stop(&e);
+}
+
+/* A device's port: all queue pairs of each in turn, with a large message under way, and then of all. */
+static void fault_device(struct side *s)
+{
+	for (int kind = DEAD; kind <= UNACKED; kind++)
+		for (int member = 0; member < 2; member++) {
+			struct exchange e = begin_exchange(s);
+
+			if (fault_members(s->comm) < 2)
+				FAIL("one device");
+			messages(&e, 1, 4 << 20, NULL);
+			for (int lane = member; lane < fault_lanes(s->comm) && s->sender; lane += 2)
+				fault_arm(s->comm, lane, kind, STATUS_RETRY, MS, false);
+			messages(&e, 1, 4 << 20, NULL);
+			messages(&e, 4, 1 << 20, NULL);
+			for (int lane = member; lane < fault_lanes(s->comm); lane += 2)
+				lane_is(&e, lane, false);
+			stop(&e);
+		}
+}
+
+/* All queue pairs fail: both sides hear of it. So with one there is. */
+static void fault_all(struct side *s)
+{
+	for (int kind = -1; kind <= UNACKED; kind++)
+		for (int side = 0; side < 2; side++) {
+			struct exchange e = begin_exchange(s);
+
+			messages(&e, 1, 300000, NULL);
+			barrier(s);
+			for (int lane = 0; lane < fault_lanes(s->comm) && s->sender == side; lane++)
+				if (kind < 0)
+					fault_error(s->comm, lane);
+				else
+					fault_arm(s->comm, lane, kind, STATUS_RETRY, MS, false);
+			lost(&e);
+			stop(&e);
+		}
+}
+
+static void fault_device_lanes(struct side *s, int of, bool error)
+{
+	int members = fault_members(s->comm);
+
+	for (int lane = of; lane < fault_lanes(s->comm); lane += members)
+		if (error)
+			fault_error(s->comm, lane);
+}
+
+/* Queue pairs that failed on both sides come back, and carry messages. */
+static void fault_back(struct side *s)
+{
+	for (int member = 0; member < 2; member++) {
+		struct exchange e = begin_exchange(s);
+		int devices = fault_members(s->comm), at = member % devices;
+
+		for (int round = 0; round < 3; round++) {
+			messages(&e, 2, 300000, NULL);
+			if (fault_lanes(s->comm) > devices && devices > 1)
+				fault_device_lanes(s, at, true);
+			else
+				fault_error(s->comm, member);
+			messages(&e, 2, 300000, NULL);
+			lane_is(&e, devices > 1 ? at : member, true);
+			for (int i = 0; i < 20; i++)
+				messages(&e, 4, 400000, NULL);
+		}
+		if (s->sender && (fault_epoch(s->comm, devices > 1 ? at : member) < 3 || !fault_used(s->comm, devices > 1 ? at : member)))
+			FAIL("lane %d: epoch %u", member, fault_epoch(s->comm, member));
+		stop(&e);
+	}
+}
+
+/* One whose path stays dead is tried again and again; messages go by the others. It comes back when the path does. */
+static void fault_pending(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+	double began = seconds();
+	char enough = 0;
+
+	messages(&e, 2, 300000, NULL);
+	if (s->sender)
+		fault_arm(s->comm, 0, DEAD, STATUS_RETRY, MS / 10, true);
+	lane_is(&e, 0, false);
+	while (!enough) {
+		if (s->sender) {
+			if (fault_up(s->comm, 0))
+				FAIL("a dead path is up");
+			enough = fault_epoch(s->comm, 0) >= 3;
+			tell(s, &enough, 1);
+		} else {
+			hear(s, &enough, 1);
+		}
+		messages(&e, 4, 50000, NULL);
+		if (seconds() - began > WAIT)
+			FAIL("it was not tried three times");
+	}
+	if (s->sender)
+		fault_clear(s->comm, 0);
+	lane_is(&e, 0, true);
+	messages(&e, 4, 300000, NULL);
+	stop(&e);
+}
+
+/* Without failback one that has failed stays so. */
+static void fault_no_back(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+	double began = seconds();
+	char enough = 0;
+
+	messages(&e, 2, 300000, NULL);
+	error_first(s);
+	lane_is(&e, 0, false);
+	while (!enough) { /* fifty times the time to the first try */
+		if (s->sender) {
+			enough = seconds() - began > 0.05;
+			tell(s, &enough, 1);
+		} else {
+			hear(s, &enough, 1);
+		}
+		messages(&e, 4, 50000, NULL);
+	}
+	if (s->sender && (fault_up(s->comm, 0) || fault_epoch(s->comm, 0)))
+		FAIL("it was tried");
+	stop(&e);
+}
+
+/* With failover off the first failure is an error. */
+static void fault_no_over(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+
+	messages(&e, 2, 300000, NULL);
+	barrier(s);
+	error_first(s);
+	lost(&e);
+	stop(&e);
+}
+
+/* A queue pair that takes no request is an error, of all or one of them. */
+static void fault_refused(struct side *s)
+{
+	for (int lanes = 1; lanes <= 4; lanes += 3) {
+		struct exchange e = begin_exchange(s);
+		nccl_result r = NCCL_SUCCESS;
+		void *request = NULL;
+		int done;
+
+		messages(&e, 2, 300000, NULL);
+		barrier(s);
+		for (int i = 0; i < lanes && i < fault_lanes(s->comm) && s->sender; i++)
+			fault_arm(s->comm, i, REFUSED, 0, 0, false);
+		if (s->sender) {
+			UNTIL(r, {
+				if (!request)
+					r = isend(s->comm, e.b, 1 << 20, 1, e.m, &request);
+				else
+					r = test(request, &done, NULL);
+			});
+			EXPECT(r, NCCL_SYSTEM_ERROR);
+		} else {
+			lost(&e);
+		}
+		stop(&e);
+	}
+}
+
+/* A slow queue pair gets less than its share, and what goes over it arrives. */
+static void fault_slow(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+
+	if (s->sender)
+		fault_arm(s->comm, 0, SLOW, 0, 2 * MS, false);
+	for (int i = 0; i < 50; i++)
+		messages(&e, 4, 300000, NULL);
+	if (s->sender && (!fault_up(s->comm, 0) || fault_epoch(s->comm, 0)))
+		FAIL("a slow queue pair was given up");
+	stop(&e);
+}
+
+/* The receiver is not called any more when the sender's last acknowledgements are lost: it learns that all has arrived. */
+static void fault_idle(struct side *s)
+{
+	for (int lane = 0; lane < 2; lane++) {
+		struct exchange e = begin_exchange(s);
+		void *request;
+
+		messages(&e, 2, 300000, NULL);
+		if (s->sender) {
+			fault_arm(s->comm, lane, UNACKED, STATUS_RETRY, MS, false);
+			request = start_send(s, e.b, 500000, 1, e.m);
+			finish(request, NULL);
+		} else {
+			finish(start_receive(s, e.b, 500000, 1, e.m), NULL);
+		}
+		stop(&e);
+	}
+}
+
+/*
+ * late goes on for LATE_MS, with a path that holds packets for longer than a queue pair waits, and then delivers them. What
+ * the receiver has got it uses for other things at once, which no late packet may change. In the end all is up again.
+ */
+static void late(struct side *s)
+{
+	enum { BUFFERS = 8, SIZE = 256 << 10, MINE = 0x11 };
+	const char *given = getenv("LATE_MS");
+	double until = (given ? atof(given) : 60) * 1e-3, longest = 0, last = 0;
+	struct exchange e = begin_exchange(s);
+	char more = 1, well = 0;
+	int i = 0, again = 0;
+
+	memset(e.b, MINE, BUFFERS * SIZE);
+	while (more) {
+		uint8_t *b = e.b + (size_t)(i % BUFFERS) * SIZE;
+
+		if (s->sender) {
+			well = 1;
+			again = 0;
+			for (int lane = 0; lane < fault_lanes(s->comm); lane++) {
+				well &= fault_up(s->comm, lane);
+				again += fault_epoch(s->comm, lane) != 0;
+			}
+			more = seconds() < until || !well;
+			if (seconds() > until + WAIT)
+				FAIL("not all queue pairs are up");
+			fill(b, SIZE, (uint32_t)i);
+			last = seconds();
+			finish(start_send(s, b, SIZE, i, e.m), NULL);
+			longest = seconds() - last > longest ? seconds() - last : longest;
+			usleep(200);
+			tell(s, &more, 1);
+		} else {
+			for (size_t k = 0; k < SIZE; k++)
+				if (b[k] != MINE)
+					FAIL("message %d, byte %zu: memory that is used again was written, %#x", i, k, b[k]);
+			finish(start_receive(s, b, SIZE, i, e.m), NULL);
+			check(b, SIZE, (uint32_t)i);
+			memset(b, MINE, SIZE);
+			hear(s, &more, 1);
+		}
+		i++;
+	}
+	for (size_t k = 0; k < BUFFERS * SIZE && !s->sender; k++)
+		if (e.b[k] != MINE)
+			FAIL("byte %zu: memory that is used again was written, %#x", k, e.b[k]);
+	if (s->sender)
+		printf("late: %d messages, %d queue pairs came back, longest %.6f ms\n", i, again, longest * 1e3);
+	stop(&e);
+}
+
+/*
+ * storm does random things to queue pairs while random messages go, by seed: STORM_FIRST and STORM_SEEDS. One queue pair
+ * is spared in nine of ten seeds, and then all messages arrive. In the others each side may hear of an error instead.
+ */
+static void storm(struct side *s)
+{
+	const char *first = getenv("STORM_FIRST"), *number = getenv("STORM_SEEDS");
+	uint32_t from = first ? strtoul(first, NULL, 10) : 1, seeds = number ? strtoul(number, NULL, 10) : 20;
+	unsigned survived = 0, ended = 0, faults = 0, back = 0;
+
+	for (uint32_t seed = from; seed < from + seeds; seed++) {
+		uint32_t both = seed * 2654435761u | 1, own = (seed * 2246822519u + (s->sender ? 77 : 0)) | 1;
+		struct exchange e;
+		bool failed = false;
+		int spared, rounds;
+
+		for (int i = 0; i < 20; i++)
+			draw(&both), draw(&own);
+		e = begin_exchange(s);
+		e.seed = seed;
+		spared = draw(&both) % 10 ? (int)(draw(&both) % fault_lanes(s->comm)) : -1;
+		rounds = 3 + draw(&both) % 6;
+		for (int round = 0; round < rounds && !failed; round++) {
+			int n = 1 + draw(&both) % 8;
+			size_t sizes[8];
+			void *requests[8] = {0};
+			nccl_result r = NCCL_SUCCESS;
+
+			for (int i = 0; i < n; i++) {
+				uint32_t kind = draw(&both) % 8;
+
+				sizes[i] = !kind ? 0 : kind < 4 ? draw(&both) % 5000 : draw(&both) % 500000;
+			}
+			for (int k = draw(&own) % 3; k > 0; k--) {
+				int lane = (int)(draw(&own) % fault_lanes(s->comm)), kind = (int)(draw(&own) % 4);
+
+				if (lane == spared)
+					continue;
+				faults++;
+				if (kind == 3)
+					fault_error(s->comm, lane);
+				else
+					fault_arm(s->comm, lane, kind, draw(&own) % 2 ? STATUS_RETRY : STATUS_FLUSH, draw(&own) % (MS / 2), false);
+			}
+			for (int i = 0; i < n && !r; i++) {
+				uint8_t *b = e.b + (size_t)i * (FAILING_ROOM / 8), *data = b;
+				size_t room = sizes[i] + 64;
+				int tag = i;
+
+				if (s->sender)
+					fill(b, sizes[i], e.seed + i);
+				else
+					memset(b, 0xee, room);
+				UNTIL(requests[i] || r, {
+					r = s->sender ? isend(s->comm, b, sizes[i], i, e.m, &requests[i]) :
+							irecv(s->comm, 1, (void **)&data, &sizes[i], &tag, &e.m, &requests[i]);
+				});
+			}
+			for (int i = 0; i < n && !r; i++) {
+				int done = 0;
+
+				UNTIL(done || r, r = test(requests[i], &done, NULL));
+				if (done && !s->sender) {
+					check(e.b + (size_t)i * (FAILING_ROOM / 8), sizes[i], e.seed + i);
+					untouched(e.b + (size_t)i * (FAILING_ROOM / 8) + sizes[i], 64);
+				}
+			}
+			e.seed += n;
+			failed = r != NCCL_SUCCESS;
+			if (failed && (spared >= 0 || r != NCCL_REMOTE_ERROR))
+				FAIL("seed %u, round %d: error %d, with queue pair %d spared", seed, round, r, spared);
+		}
+		for (int i = 0; i < fault_lanes(s->comm) && !failed; i++)
+			back += s->sender && fault_up(s->comm, i) && fault_epoch(s->comm, i);
+		survived += !failed;
+		ended += failed;
+		if (failed) { /* what the other waits for ends, too */
+			fault_clear(s->comm, -1);
+			OK((s->sender ? close_send : close_recv)(s->comm));
+			s->comm = NULL;
+			OK(deregister(NULL, e.m));
+			free(e.b);
+			barrier(s);
+		} else {
+			stop(&e);
+		}
+	}
+	if (s->sender)
+		printf("storm: seeds %u to %u: %u survived, %u ended with an error, %u faults of the sender, %u queue pairs were back at the end\n", from, from + seeds - 1,
+		       survived, ended, faults, back);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct side *);
@@ -993,6 +1506,9 @@ static const struct {
 	{"list", list}, {"properties", properties}, {"broken", broken}, {"order", order}, {"refused", refused}, {"sizes", sizes}, {"multi", multi}, {"outstanding", outstanding},
 	{"flush", flush}, {"closing", closing}, {"half", half}, {"rate", rate}, {"death", death},
 	{"lying_sender", lying_sender}, {"lying_receiver", lying_receiver},
+	{"fault_statuses", fault_statuses}, {"fault_each", fault_each}, {"fault_in_flight", fault_in_flight}, {"fault_device", fault_device},
+	{"fault_all", fault_all}, {"fault_back", fault_back}, {"fault_pending", fault_pending}, {"fault_no_back", fault_no_back}, {"fault_no_over", fault_no_over},
+	{"fault_refused", fault_refused}, {"fault_slow", fault_slow}, {"fault_idle", fault_idle}, {"late", late}, {"storm", storm},
 };
 
 static char **names;
@@ -1027,6 +1543,28 @@ static int devices(void)
 	return n;
 }
 
+/* own_device is the one that a side uses: the receiver's the first, and the sender's the second, if there are two; or
+ * HARNESS_MERGE makes one of several for it. */
+static int own_device(bool sender)
+{
+	const char *merge = getenv("HARNESS_MERGE");
+	int n = devices(), made = -1;
+	nccl_members_v12 v12 = {.count = merge ? atoi(merge) : 0};
+	nccl_members_v9 v9 = {.count = v12.count};
+
+	if (!merge || version < 9)
+		return sender && n > 1;
+	for (int i = 0; i < v12.count; i++)
+		v9.devices[i] = v12.devices[i] = i + (sender && n >= 2 * v12.count ? v12.count : 0);
+	if (version == 12)
+		OK(net.v12->make_device(&made, &v12));
+	else
+		OK((version == 9 ? net.v9->make_device : version == 10 ? net.v10->make_device : net.v11->make_device)(&made, &v9));
+	if (devices() != n + 1 || made != n)
+		FAIL("device %d was made, of %d", made, devices());
+	return made;
+}
+
 /* What the sanitizer finds lost at the end it names only in libraries that are still there. */
 static void unload(void)
 {
@@ -1048,7 +1586,7 @@ static void one_side(struct side *s, const char *plugin)
 	load(plugin);
 	OK(init(&s->context));
 	OK(init(&extra)); /* again, for another communicator */
-	s->device = s->sender && devices() > 1 ? 1 : 0;
+	s->device = own_device(s->sender);
 	run(s);
 	OK(finalize(extra));
 	end_plugin(s->context);
@@ -1128,7 +1666,8 @@ int main(int argc, char **argv)
 		OK(r);
 		if (version >= 11)
 			OK(init(&sides[1].context));
-		sides[1].device = devices() > 1 ? 1 : 0;
+		sides[0].device = own_device(false);
+		sides[1].device = own_device(true);
 		pthread_create(&thread, NULL, run, &sides[1]);
 		run(&sides[0]);
 		pthread_join(thread, NULL);

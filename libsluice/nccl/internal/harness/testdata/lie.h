@@ -4,7 +4,9 @@
 
 #include <stddef.h>
 
-enum end_lie { LONGER, ENDLESS, NO_END, MANY_ENDS, OTHER_BUFFER, OTHER_TOKEN, OTHER_SEQUENCE, CUT_OFF, TWICE, END_LIES };
+enum end_lie {
+	LONGER, ENDLESS, COVERS_NOTHING, COVERS_MORE, OTHER_BUFFER, OTHER_TOKEN, OTHER_SEQUENCE, CUT_OFF, OTHER_KIND, NO_LANE, NEVER_POSTED, TWICE, END_LIES
+};
 enum clear_lie { NO_BUFFER, MANY_BUFFERS, AHEAD, CLEAR_CUT_OFF, CLEAR_LIES };
 
 int lie_cleared(void *sender); /* whether the receiver's first buffers are known */
