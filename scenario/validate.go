@@ -102,38 +102,16 @@ func (s *Scenario) resolveSystems(d *tree.Document) {
 }
 
 func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
-	errs := len(d.Errs)
 	sys.Fabric, sys.NIC, sys.Shim, sys.Host, sys.Verbs = s.Fabric, s.NIC.clone(), s.Shim, s.Host, s.Verbs
 	for _, w := range s.Workloads {
 		if w.Priority != nil {
 			sys.priority = max(sys.priority, min(*w.Priority, fabric.MaxPriorities-1))
 		}
 	}
-	if sys.Engine == "" {
-		d.Fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
+	if !sys.readEngine(d, path) {
 		return
 	}
-	if sys.Name == "" {
-		sys.Name = sys.Engine
-	}
-	var err error
-	if sys.Scheme, err = cc.Lookup(sys.Engine); err != nil {
-		d.Fail(path+".engine", "%v", err)
-		return
-	}
-	if sys.EngineConfig, err = sys.Scheme.ConfigOf(sys.Set); err != nil {
-		d.Fail(path+".set", "%v", err)
-		return
-	}
-	if sys.Config.n != nil {
-		d.Decode(sys.Config.n, path+".config", sys.EngineConfig)
-	}
-	if sys.Override.n != nil {
-		d.Decode(sys.Override.n, path+".override", &override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host, &sys.Verbs})
-	}
-	if len(d.Errs) > errs {
-		return
-	}
+	errs := len(d.Errs)
 	if v, ok := sys.EngineConfig.(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
 			failEngine(d, path+".config", sys.Engine, err)
@@ -167,21 +145,53 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 			sys.checkNetwork(d, at, s.graph)
 		}
 	})
-	if x := &sys.Scheme; !sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0) {
-		d.Fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
+	sys.checkNeeds(d, path+".engine", s.graph)
+}
+
+// readEngine finds the engine, and reads its configuration and the override.
+func (sys *System) readEngine(d *tree.Document, path string) bool {
+	errs := len(d.Errs)
+	if sys.Engine == "" {
+		d.Fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
+		return false
 	}
-	own := sys.Fabric.class(sys.NIC.Priority)
-	if (sys.Scheme.ECN || sys.Scheme.CNP && !sys.Scheme.SlowRestart) && own.ECN.Kmax == 0 {
-		d.Fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
+	if sys.Name == "" {
+		sys.Name = sys.Engine
 	}
-	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
-		d.Fail(path+".engine", "%s lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
+	var err error
+	if sys.Scheme, err = cc.Lookup(sys.Engine); err != nil {
+		d.Fail(path+".engine", "%v", err)
+		return false
 	}
-	if sys.Scheme.Circuit && s.graph != nil && !hasCircuits(s.graph) {
-		d.Fail(path+".engine", "%s lives on circuits that come and go, and the network has none: set topology.kind to rdcn", sys.Engine)
+	if sys.EngineConfig, err = sys.Scheme.ConfigOf(sys.Set); err != nil {
+		d.Fail(path+".set", "%v", err)
+		return false
 	}
-	if sys.needsSwitches() && !sys.Offload() {
-		d.Fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
+	if sys.Config.n != nil {
+		d.Decode(sys.Config.n, path+".config", sys.EngineConfig)
+	}
+	if sys.Override.n != nil {
+		d.Decode(sys.Override.n, path+".override", &override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host, &sys.Verbs})
+	}
+	return len(d.Errs) == errs
+}
+
+// checkNeeds notes what the engine lives on and does not get. g is nil if it is at fault itself.
+func (sys *System) checkNeeds(d *tree.Document, path string, g *fabric.Topology) {
+	x, own := &sys.Scheme, sys.Fabric.class(sys.NIC.Priority)
+	for _, need := range []struct {
+		lacks bool
+		says  string
+	}{
+		{!sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0), "needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}"},
+		{(x.ECN || x.CNP && !x.SlowRestart) && own.ECN.Kmax == 0, "lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax"},
+		{x.EIN && own.EIN.Gradient == 0, "lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water"},
+		{x.Circuit && g != nil && !hasCircuits(g), "lives on circuits that come and go, and the network has none: set topology.kind to rdcn"},
+		{sys.needsSwitches() && !sys.Offload(), "needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto"},
+	} {
+		if need.lacks {
+			d.Fail(path, "%s %s", sys.Engine, need.says)
+		}
 	}
 }
 

@@ -41,32 +41,47 @@ type Verbs struct {
 func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 	v := &sys.Verbs
 	if sys.Reduced() {
-		for _, x := range []struct {
-			key string
-			set bool
-		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}, {"use_cuda", v.CUDA}, {"events", v.Events}, {"cq_count", v.CQCount != 0}, {"cq_period", v.CQPeriod != 0}} {
-			if x.set {
-				d.Fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
-			}
+		for _, key := range ofVerbs.Changed(v, &Default().Verbs) {
+			d.Fail(at("verbs."+key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
 		}
 		return
 	}
 	failSettings(d, at, "verbs", ofVerbs.CheckAll(v))
-	depth := sys.NIC.SendDepth
+	sys.checkQueues(d, at)
+	if sys.nic != nil {
+		sys.checkAbilities(d, at)
+	}
+	sys.checkEvents(d, at)
+}
+
+// checkQueues checks requests and completions against the send queue.
+func (sys *System) checkQueues(d *tree.Document, at func(string) string) {
+	v, depth := &sys.Verbs, sys.NIC.SendDepth
 	if v.PostList > depth {
 		d.Fail(at("verbs.post_list"), "is %d: choose 1 to nic.send_depth, %d", v.PostList, depth)
 	}
-	if v.CQMod > depth {
+	switch least := v.PostList + v.CQMod - 1; {
+	case v.CQMod > depth:
 		d.Fail(at("verbs.cq_mod"), "is %d: choose 1 to nic.send_depth, %d", v.CQMod, depth)
-	} else if v.PostList+v.CQMod-1 > depth && v.PostList <= depth {
-		d.Fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, v.PostList+v.CQMod-1)
+	case least > depth && v.PostList <= depth:
+		d.Fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, least)
 	}
-	if c := sys.nic; c != nil && v.InlineSize > units.Bytes(c.MaxInline) {
-		d.Fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
+}
+
+// checkAbilities checks what the NIC has to be able to.
+func (sys *System) checkAbilities(d *tree.Document, at func(string) string) {
+	v, c := &sys.Verbs, sys.nic
+	if most := units.Bytes(c.MaxInline); v.InlineSize > most {
+		d.Fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, most)
 	}
-	if c := sys.nic; c != nil && v.CUDA && c.PCIe.Peer.Rate == 0 {
+	if v.CUDA && c.PCIe.Peer.Rate == 0 {
 		d.Fail(at("verbs.use_cuda"), "requires a device: give nic.with.pcie.peer, such as {rate: 227Gbps, read_latency: 700ns, write_latency: 300ns}")
 	}
+}
+
+// checkEvents checks completion events and their moderation.
+func (sys *System) checkEvents(d *tree.Document, at func(string) string) {
+	v := &sys.Verbs
 	if v.Events && !sys.Offload() {
 		d.Fail(at("verbs.events"), "the shim polls, to pace: leave it out, or set nic.mode to offload")
 	}

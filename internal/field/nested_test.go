@@ -246,3 +246,12 @@ func TestFaults(t *testing.T) {
 		A int `range:"x"`
 	}{})
 }
+
+func TestChanged(t *testing.T) {
+	settings := Of[port]("nic")
+	for want, pair := range map[string][2]port{"[]": {{Rate: 1}, {Rate: 1}}, "[most]": {{Rate: 1, Most: 2}, {Rate: 1}}, "[rate wait]": {{Rate: 1, Wait: new(Time)}, {}}} {
+		if got := fmt.Sprint(settings.Changed(&pair[0], &pair[1])); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -107,6 +107,18 @@ func (s *Settings[T]) CheckBelow(below string, c *T) error {
 	return errors.Join(s.faults(below, c)...)
 }
 
+// Changed lists the settings, less those of configurations inside, that differ from other's.
+func (s *Settings[T]) Changed(c, other *T) []string {
+	var keys []string
+	for i := range s.all {
+		at := s.all[i].index
+		if !reflect.ValueOf(c).Elem().Field(at).Equal(reflect.ValueOf(other).Elem().Field(at)) {
+			keys = append(keys, s.all[i].Key)
+		}
+	}
+	return keys
+}
+
 // Holds reports whether the setting of that key is in its range.
 func (s *Settings[T]) Holds(c *T, key string) bool {
 	bad, _ := Errors(s.CheckAll(c))
