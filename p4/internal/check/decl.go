@@ -662,6 +662,9 @@ func (c *checker) states(d *ast.ParserDecl) {
 		if s.Name == "accept" || s.Name == "reject" {
 			c.errorf(s.P, "the state %s exists in every parser: give yours another name", s.Name)
 		}
+		if old := c.scope.names[s.Name]; len(old) > 0 {
+			c.errorf(s.P, "%s is declared already, at %s: rename one", s.Name, old[0].Pos())
+		}
 		if old := c.ctx.states[s.Name]; old != nil {
 			c.errorf(s.P, "the state %s is there already, in line %d", s.Name, old.P.Line)
 			continue

@@ -127,3 +127,73 @@ func TestIncludes(t *testing.T) {
 		}
 	}
 }
+
+// Comparisons of values of several parts, which are known when the program is compiled (8.12 to 8.17), and what "..." stands for (8.26).
+func TestFoldingParts(t *testing.T) {
+	const head = `header h_t { bit<8> a; bit<8> b; }
+header_union u_t { h_t x; }
+struct s_t { bit<8> f; h_t h; }
+enum p_t { X, Y }
+enum bit<8> c_t { A = 1, B = 2 }
+struct t_t { bit<8> f; bool q; int<8> i; error e; tuple<bit<8>, bool> t; c_t c; p_t p; }
+const s_t s1 = { 1, { 2, 3 } };
+const s_t s2 = { h = { b = 3, a = 2 }, f = 1 };
+const s_t s3 = { 1, { 2, 4 } };
+const s_t s4 = { 1, (h_t){#} };
+const s_t s5 = { 1, ... };
+const h_t h1 = { 1, 2 };
+const h_t h2 = (h_t){#};
+const t_t z = { 7, ... };
+const t_t y = ...;
+const tuple<bit<8>, h_t> q1 = { 1, { 2, 3 } };
+`
+	for _, c := range []struct {
+		rule, expr string
+		want       bool
+	}{
+		{"8.16: structs of the same parts", "s1 == s2", true},
+		{"8.16: and by !=", "s1 != s2", false},
+		{"8.16: one part differs", "s1 == s3", false},
+		{"8.16: and by !=", "s1 != s3", true},
+		{"8.16: with a list", "s1 == { 1, { 2, 3 } }", true},
+		{"8.16: a part of one", "s1.h == s2.h", true},
+		{"8.17: headers", "h1 == { 1, 2 }", true},
+		{"8.17: headers of other fields", "h1 == { 1, 3 }", false},
+		{"8.17: a valid one and an invalid one", "h1 == h2", false},
+		{"8.17: an invalid one and {#}", "h2 == (h_t){#}", true},
+		{"8.17: a valid one and {#}", "h1 == {#}", false},
+		{"8.17: within structs", "s1 == s4", false},
+		{"8.26: ... is an invalid header", "s4 == s5", true},
+		{"8.26: the number in front of ...", "z.f == 7", true},
+		{"8.26: a bool", "z.q", false},
+		{"8.26: a signed number", "z.i == 0", true},
+		{"8.26: an error", "z.e == error.NoError", true},
+		{"8.26: a tuple", "z.t[0] == 0 && !z.t[1]", true},
+		{"8.26: an enum is its first member", "z.p == p_t.X", true},
+		{"8.26: a number's enum is 0", "(bit<8>)z.c == 0", true},
+		{"8.26: all of a struct", "y.f == 0 && !y.q && y.p == p_t.X", true},
+		{"8.12: tuples", "q1 == { 1, { 2, 3 } }", true},
+		{"8.12: tuples of other elements", "q1 == { 1, { 2, 4 } }", false},
+		{"8.12: an element", "q1[1] == { 2, 3 }", true},
+		{"8.2: strings", "\"a\" ++ \"b\" == \"ab\"", true},
+		{"8.2: other strings", "\"a\" == \"b\"", false},
+		{"8.2: the order of strings counts", "\"a\" ++ \"b\" != \"b\" ++ \"a\"", true},
+		{"8.2: errors", "error.NoError == error.NoMatch", false},
+		{"8.2: enums", "p_t.X != p_t.Y", true},
+		{"8.3: enums of numbers", "c_t.A + 1 == c_t.B", true},
+		{"8.5: not", "!(s1 == s3)", true},
+		{"8.5: and, or", "s1 == s3 || s1 == s2 && h1 == h1", true},
+		{"8.5.1: a choice of structs", "(s1 == s2 ? s3 : s1) == s3", true},
+		{"8.6: a comparison of widths", "8w255 + 1 == 0 && 9w255 + 1 == 256", true},
+		{"8.7: a comparison of signs", "8s0xff < 0 && 8w0xff > 0", true},
+	} {
+		p, err := load("#include <core.p4>\n"+head+"const bool x = "+c.expr+";", Options{NoMain: true})
+		if err != nil {
+			t.Errorf("%s: %s: %v", c.rule, c.expr, err)
+			continue
+		}
+		if v := p.Decls[len(p.Decls)-1].(*ast.ConstDecl).X.Const(); v == nil || v.Bool != c.want {
+			t.Errorf("%s: %s is %v, expected %v", c.rule, c.expr, v, c.want)
+		}
+	}
+}
