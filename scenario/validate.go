@@ -182,7 +182,7 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		d.Fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
 	}
 	own := sys.Fabric.class(sys.NIC.Priority)
-	if (sys.Scheme.ECN || sys.Scheme.CNP && !sys.Scheme.SlowRestart) && own.ECN.Kmax == 0 {
+	if (sys.Scheme.ECN || sys.Scheme.CNP && !sys.Scheme.Card) && own.ECN.Kmax == 0 {
 		d.Fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
 	}
 	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
@@ -298,6 +298,9 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	c, err := nicmodel.Preset(n.Preset)
 	if err != nil {
 		d.Fail(at("nic.preset"), "%v", err)
+	}
+	if !sys.Scheme.Card { // the engines' papers have no such timers
+		c.Transport.AdpRetrans.Enabled = false
 	}
 	if n.Host != "" {
 		h, err := nicmodel.HostOf(n.Host)
