@@ -31,10 +31,11 @@ type Scheme struct {
 	// CNP asks that a receiver answers marked packets with congestion
 	// notification packets (IBA annex A17), for Engine.OnCNP. It implies ECN.
 	CNP bool
-	// SlowRestart says that losses slow the engine down as well, where the NIC has slow restart: engines of
-	// the scheme implement Restarted, and receivers answer gaps with notifications. So it runs where no
-	// switch marks.
-	SlowRestart bool
+	// Card says that the scheme is what a NIC does by itself: its own congestion control, or none. Only under such
+	// ones scenarios have what the NIC's preset does about losses. One with CNP then knows losses as well, where the
+	// NIC has slow restart: engines of the scheme implement Restarted, receivers answer gaps with notifications, and it runs
+	// where no switch marks.
+	Card bool
 	// Classes is the number of the fabric's priorities that the engine's packets use, by
 	// Control.Class and Grant.Class from 1 up, 0 if the flow's own alone.
 	Classes int

@@ -45,6 +45,9 @@ func TestKeys(t *testing.T) {
 		case s.Telemetry != telemetry.None || s.EIN || s.NewReceiver != nil:
 			fmt.Fprintf(&tables, "\t{%q, .refused = \"requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely\"},\n", s.Name)
 			continue
+		case s.Card && s.CNP:
+			fmt.Fprintf(&tables, "\t{%q, .refused = \"is the NIC's own and runs inside one: take another, such as dcqcn\"},\n", s.Name)
+			continue
 		case s.Oracle:
 			fmt.Fprintf(&tables, "\t{%q, .refused = \"requires a simulation: take another, such as timely\"},\n", s.Name)
 			continue

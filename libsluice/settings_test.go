@@ -150,7 +150,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	for _, s := range cc.Schemes() {
 		config := reflect.TypeOf(s.DefaultConfig()).Elem()
-		if config.NumField() == 0 || strings.Contains("hpcc powertcp poseidon pulser homa ictcp ideal", s.Name) {
+		if config.NumField() == 0 || strings.Contains("hpcc powertcp poseidon pulser homa ictcp ideal nic-default", s.Name) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {

@@ -184,7 +184,7 @@ func (sys *System) checkNeeds(d *tree.Document, path string, g *fabric.Topology)
 		says  string
 	}{
 		{!sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0), "needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}"},
-		{(x.ECN || x.CNP && !x.SlowRestart) && own.ECN.Kmax == 0, "lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax"},
+		{(x.ECN || x.CNP && !x.Card) && own.ECN.Kmax == 0, "lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax"},
 		{x.EIN && own.EIN.Gradient == 0, "lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water"},
 		{x.Circuit && g != nil && !hasCircuits(g), "lives on circuits that come and go, and the network has none: set topology.kind to rdcn"},
 		{sys.needsSwitches() && !sys.Offload(), "needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto"},
@@ -297,6 +297,9 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	c, err := nicmodel.Preset(n.Preset)
 	if err != nil {
 		d.Fail(at("nic.preset"), "%v", err)
+	}
+	if !sys.Scheme.Card { // the engines' papers have no such timers
+		c.Transport.AdpRetrans.Enabled = false
 	}
 	if n.Host != "" {
 		h, err := nicmodel.HostOf(n.Host)

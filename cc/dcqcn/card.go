@@ -11,11 +11,11 @@ import (
 
 func init() {
 	cc.Register(cc.Scheme{
-		Name:        "nic-default",
-		Summary:     "what ConnectX cards ship with: DCQCN with the card's parameters, slow restart after losses",
-		Source:      "NVIDIA, DCQCN CC Parameters; mlx5's cc_params",
-		CNP:         true,
-		SlowRestart: true,
+		Name:    "nic-default",
+		Summary: "what ConnectX cards ship with: DCQCN with the card's parameters, slow restart after losses",
+		Source:  "NVIDIA, DCQCN CC Parameters; mlx5's cc_params",
+		CNP:     true,
+		Card:    true,
 	}, DefaultCardConfig, NewCard)
 }
 

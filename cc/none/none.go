@@ -7,6 +7,7 @@ func init() {
 		Name:    "none",
 		Summary: "line rate, no window: priority flow control alone",
 		Source:  "TIMELY (SIGCOMM 2015) section 6, the PFC baseline",
+		Card:    true,
 	}, DefaultConfig, New)
 }
 

@@ -61,7 +61,7 @@ func TestMoreFlowsThanPackets(t *testing.T) {
 duration: 24ms
 warmup: 16ms
 topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
-nic: {preset: cx6dx, mode: offload, mtu: 1024, with: {transport: {adp_retrans: {enabled: false}}}} # round trips exceed its 4 ms
+nic: {preset: cx6dx, mode: offload, mtu: 1024}
 systems: [{engine: swift, config: {hops: 1, min_cwnd: `+least+`}}]
 workloads:
   - {kind: flows, jitter: 1ms, flows: [{src: h1, src_step: 1, dst: h0, count: 11, connections: 60, size: unlimited}]}

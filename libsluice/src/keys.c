@@ -206,6 +206,7 @@ const struct sl_scheme sl_known_schemes[] = {
 	{"hpcc", .refused = "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely"},
 	{"ictcp", .refused = "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely"},
 	{"ideal", .refused = "requires a simulation: take another, such as timely"},
+	{"nic-default", .refused = "is the NIC's own and runs inside one: take another, such as dcqcn"},
 	{"none", SLUICE_ENGINE_NONE, .lacks = NULL, .keys = NULL, .n_keys = 0, .defaults = NULL, .start = none_start},
 	{"poseidon", .refused = "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely"},
 	{"powertcp", .refused = "requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely"},
@@ -216,4 +217,4 @@ const struct sl_scheme sl_known_schemes[] = {
 	{"timely", SLUICE_ENGINE_TIMELY, .lacks = NULL, .keys = timely_keys, .n_keys = 17, .defaults = timely_defaults, .start = timely_start},
 };
 
-const size_t sl_known_schemes_n = 15;
+const size_t sl_known_schemes_n = 16;

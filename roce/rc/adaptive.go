@@ -84,14 +84,13 @@ func (p *AdpProfile) Validate() error {
 
 // adaptive is a requester's state of adaptive retransmission; without it it is zero.
 type adaptive struct {
-	adp      *AdpProfile
-	longest  units.Time // the queue pair's own timeout
-	stalled  units.Time // since when there is no progress, once a timer has run out; else Never
-	step     uint8      // the timeout
-	span     uint8      // its range
-	used     uint16     // how often it has served
-	ranged   bool       // a timer has run out: step follows the ranges
-	adjusted bool       // it may be lowered, or stalled is set
+	adp     *AdpProfile
+	longest units.Time // the queue pair's own timeout
+	stalled units.Time // since when there is no progress, once a timer has run out; else Never
+	step    uint8      // the timeout
+	span    uint8      // its range
+	used    uint16     // how often it has served
+	ranged  bool       // a timer has run out: step follows the ranges
 }
 
 // adapt starts adaptive retransmission, of a queue pair that has its own timeout.

@@ -29,11 +29,11 @@ type QP struct {
 	requester
 	sender SendConfig
 	repeats
-	adaptive
 	responder
 	cfg Config
 
 	ctr Counters
+	adaptive
 }
 
 // New returns a queue pair in state RTR, which receives and responds. All

@@ -70,6 +70,7 @@ type requester struct {
 	recovering            bool // went back to una for a lost packet; further reports of that loss are stale
 	failed                bool // PollSend has returned a failure: what follows is flushed
 	drained               bool // EventSQDrained was raised
+	adjusted              bool // progress may lower the timeout, see adaptive
 	unlimited             bool // the peer signalled that it does not use credits
 
 	posted int64 // the PSN of the next request to be posted

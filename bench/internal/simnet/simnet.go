@@ -83,7 +83,7 @@ func (n *Network) Congestion() nicmodel.Congestion {
 		if own, ok := n.Sys.EngineConfig.(cc.CNPSpaced); ok {
 			c.CNPInterval = own.CNPInterval()
 		}
-		c.LossCNPs = scheme.SlowRestart
+		c.LossCNPs = scheme.Card
 	}
 	return c
 }

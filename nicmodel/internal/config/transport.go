@@ -25,7 +25,8 @@ type Transport struct {
 	// RTOLow is what selective repeat uses instead with at most three packets under way;
 	// 0 is none.
 	RTOLow units.Time `yaml:"rto_low" range:"[1us,10s]" zero:"none"`
-	// AdpRetrans begins with shorter timeouts than the connection's `timeout`.
+	// AdpRetrans begins with shorter timeouts than the connection's `timeout`. Under other engines than none and nic-default it is off
+	// unless a scenario has it enabled.
 	AdpRetrans AdpRetrans `yaml:"adp_retrans"`
 	// SlowRestart lowers a connection's rate after a loss, and has receivers notify of gaps: the register's
 	// roce_slow_restart_en. Only engine nic-default knows it.

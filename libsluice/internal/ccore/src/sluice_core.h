@@ -13,6 +13,7 @@
  *   homa: its receivers grant
  *   ictcp: its receivers set the windows
  *   ideal: an oracle that knows all flows, for simulations
+ *   nic-default: the card's own, which runs in it
  */
 #ifndef SLUICE_CORE_H
 #define SLUICE_CORE_H
