@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,13 +12,15 @@ import (
 )
 
 // Failure is something that fails, for a while or to the end ([failures.md](failures.md) has what programs see of it):
-// a link, a host's port, or a NIC. Each names one of the three. Of several at a time about a link it
+// a link, a host's port, a switch, or a NIC. Each names one of the four. Of several at a time about a link it
 // is down if one says so, and has the lowest rate and the highest loss of them.
 type Failure struct {
 	// A direction of the link, such as `tor0->spine0`.
 	Link string `yaml:"link" eg:"tor0->spine0"`
 	// A host, for the link at its port.
 	Port string `yaml:"port" eg:"h0"`
+	// A switch, for all of its links: one that reboots is `down` for a while.
+	Switch string `yaml:"switch" eg:"spine0"`
 	// A host, for its NIC: give `dies` or `qp`.
 	NIC string `yaml:"nic" eg:"h0"`
 	// Whether the other direction fails with it.
@@ -101,10 +104,23 @@ func (f *Failure) SetDefaults() { *f = Failure{Both: true} }
 
 // check holds the failure against the network.
 func (f *Failure) check(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
+	named := 0
+	for _, name := range []string{f.Link, f.Port, f.Switch, f.NIC} {
+		if name != "" {
+			named++
+		}
+	}
 	switch {
-	case f.NIC != "" && f.Link == "" && f.Port == "":
+	case named != 1:
+		d.Fail(at(path), "name what fails: one of link, port, switch and nic")
+	case f.NIC != "":
 		f.checkNIC(d, at, path, g)
-	case f.NIC == "" && f.Port != "" && f.Link == "":
+	case f.Switch != "":
+		if known := g.SwitchNames(); !slices.Contains(known, f.Switch) {
+			d.Fail(at(path+".switch"), "there is no such switch: there are %s", few(known))
+		}
+		f.checkNoNIC(d, at, path)
+	case f.Port != "":
 		h, err := g.Host(f.Port)
 		if err != nil {
 			d.Fail(at(path+".port"), "%v", err)
@@ -112,11 +128,9 @@ func (f *Failure) check(d *tree.Document, at func(string) string, path string, g
 		}
 		f.link = g.LinkName(g.HostLink(h))
 		f.checkLink(d, at, path, ".port", g)
-	case f.NIC == "" && f.Port == "" && f.Link != "":
+	default:
 		f.link = f.Link
 		f.checkLink(d, at, path, ".link", g)
-	default:
-		d.Fail(at(path), "name what fails: one of link, port and nic")
 	}
 }
 
@@ -127,6 +141,10 @@ func (f *Failure) checkLink(d *tree.Document, at func(string) string, path, key 
 	} else if full := g.Link(l).Rate; f.Rate >= full {
 		d.Fail(at(path+".rate"), "is %v: choose less than the link has, %v", f.Rate, full)
 	}
+	f.checkNoNIC(d, at, path)
+}
+
+func (f *Failure) checkNoNIC(d *tree.Document, at func(string) string, path string) {
 	if f.Dies || f.QP != 0 {
 		d.Fail(at(path), "dies and qp are a NIC's: name it by nic")
 	}
@@ -157,7 +175,7 @@ func (f *Failure) fabricFailure() fabric.Failure {
 		return fabric.Failure{}
 	}
 	one := fabric.Failure{
-		Link: f.link, Both: f.Both, From: f.At, Down: f.Down, Rate: f.Rate, Loss: f.Loss, Corrupt: f.Corrupt, Every: f.Every, Times: f.Times, Packet: f.Packet,
+		Link: f.link, Switch: f.Switch, Both: f.Both, From: f.At, Down: f.Down, Rate: f.Rate, Loss: f.Loss, Corrupt: f.Corrupt, Every: f.Every, Times: f.Times, Packet: f.Packet,
 	}
 	if f.Silent {
 		one.Loss = 1

@@ -12,8 +12,10 @@ import (
 // Failure is a fault of a link for a while. Of several at a time, the link is down if one
 // says so, and has their lowest rate and their highest probability of loss.
 type Failure struct {
-	Link string // a direction, such as "tor0->spine1"; a Failure without it is none
-	Both bool   // the other direction fails in the same way
+	// Link is a direction of a link, such as "tor0->spine1", and Switch a switch, of which all links
+	// fail in both directions. A Failure of neither is none.
+	Link, Switch string
+	Both         bool // the other direction of Link fails in the same way
 	// From and To bound the time in which it holds: from From on, and before To; a
 	// To of 0 is never. With Every it holds again so long after each beginning, Times times
 	// in all, or for ever with 0.
@@ -38,7 +40,7 @@ type Failure struct {
 
 // rules holds its fields against each other, by their names in scenarios: at, and for how long.
 func (f *Failure) rules(at string) error {
-	if f.Link == "" {
+	if f.none() {
 		return nil
 	}
 	var errs []error
@@ -54,11 +56,17 @@ func (f *Failure) rules(at string) error {
 	case f.Every == 0 && f.Times != 0:
 		errs = append(errs, field.Bad("fabric", at+".times", f.Times, "give every, the time from one beginning to the next"))
 	}
+	if f.Switch != "" && f.Packet != 0 {
+		errs = append(errs, field.Bad("fabric", at+".packet", f.Packet, "name a link whose packets count"))
+	}
 	if f.Packet != 0 && (f.From != 0 || f.Every != 0) {
 		errs = append(errs, field.Bad("fabric", at+".packet", f.Packet, "leave at and every out: it begins with that packet, once"))
 	}
 	return errors.Join(errs...)
 }
+
+// none reports whether nothing fails.
+func (f *Failure) none() bool { return f.Link == "" && f.Switch == "" }
 
 // holds reports whether the failure is active, if it began first at a time.
 func (f *Failure) holds(now, began units.Time) bool {
@@ -138,20 +146,16 @@ func (n *Network) buildFailures(seed uint64) error {
 	n.failures = x
 	for i := range n.cfg.Failures {
 		f := &n.cfg.Failures[i]
-		if f.Link == "" {
+		if f.none() {
 			x.of, x.began = append(x.of, nil), append(x.began, units.Never)
 			continue
 		}
-		l, err := n.topo.FindLink(f.Link)
+		ports, err := n.portsOf(f)
 		if err != nil {
 			return fmt.Errorf("in Failures: %w", err)
 		}
-		both := []uint32{n.portOf[l]}
-		if f.Both {
-			both = append(both, n.portOf[l.Reverse()])
-		}
-		x.of = append(x.of, both)
-		for _, id := range both {
+		x.of = append(x.of, ports)
+		for _, id := range ports {
 			if err := x.add(id, i, seed); err != nil {
 				return err
 			}
@@ -164,6 +168,30 @@ func (n *Network) buildFailures(seed uint64) error {
 		x.schedule(i, f.From)
 	}
 	return nil
+}
+
+// portsOf returns the ports whose links a failure is about.
+func (n *Network) portsOf(f *Failure) (ports []uint32, err error) {
+	if f.Switch == "" {
+		l, err := n.topo.FindLink(f.Link)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, n.portOf[l])
+		if f.Both {
+			ports = append(ports, n.portOf[l.Reverse()])
+		}
+		return ports, nil
+	}
+	for l := range LinkID(n.topo.Links()) {
+		if n.topo.From(l) == f.Switch {
+			ports = append(ports, n.portOf[l], n.portOf[l.Reverse()])
+		}
+	}
+	if ports == nil {
+		return nil, fmt.Errorf("there is no switch %q", f.Switch)
+	}
+	return ports, nil
 }
 
 // schedule has a failure begin at a time, and end.
@@ -198,7 +226,7 @@ func (x *failing) add(id uint32, i int, seed uint64) error {
 		n.ports[id].flags |= faulty
 	}
 	if full := n.kinds[fl.kind].rate; f.Rate >= full {
-		return fmt.Errorf("fabric: failure of %s leaves a rate of %v: set less than that of the link, %v", f.Link, f.Rate, full)
+		return fmt.Errorf("fabric: failure of %s leaves a rate of %v: set less than that of the link, %v", n.topo.LinkName(n.linkOf(id)), f.Rate, full)
 	}
 	if f.Rate > 0 {
 		if len(n.kinds) >= maxKinds {

@@ -441,6 +441,36 @@ func TestFromPacketOn(t *testing.T) {
 	}
 }
 
+// A switch that reboots has all of its links down, and no other link.
+func TestSwitchDown(t *testing.T) {
+	cfg := Default()
+	cfg.Failures = []Failure{{Switch: "spine1", From: us, To: 2 * us, Down: true}}
+	topo := LeafSpine(LeafSpineSpec{Leaves: 2, Spines: 2, HostsPerLeaf: 1, Host: gig(100, us), Trunk: gig(100, us)})
+	r := newRig(t, topo, cfg, 1)
+	down := func() (all []string) {
+		for l := range LinkID(topo.Links()) {
+			if r.n.Down(l) {
+				all = append(all, topo.LinkName(l))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, c := range []struct {
+		at   units.Time
+		want []string
+	}{{0, nil}, {us, []string{"spine1->tor0", "spine1->tor1", "tor0->spine1", "tor1->spine1"}}, {2 * us, nil}} {
+		r.e.RunUntil(c.at)
+		if got := down(); !slices.Equal(got, c.want) {
+			t.Errorf("at %v %v are down, expected %v", c.at, got, c.want)
+		}
+	}
+	cfg.Failures[0].Switch = "spine2"
+	if _, err := New(des.New(), topo, cfg, 1); err == nil || !strings.Contains(err.Error(), `there is no switch "spine2"`) {
+		t.Errorf("a switch that is not there: %v", err)
+	}
+}
+
 // Corrupt packets take their time on the link, are lost, and counted as such.
 func TestCorrupt(t *testing.T) {
 	lost, r := lostOf(t, 2000, Failure{Link: "h0->tor0", Corrupt: 0.1})

@@ -132,7 +132,10 @@ func (t *thread) what() string {
 	case waitSignal:
 		return "a signal"
 	}
-	return "its turn" + until
+	if until != "" {
+		return "time" + until
+	}
+	return "its turn"
 }
 
 func (t *thread) freeFDs() {
