@@ -26,7 +26,7 @@ type Host struct {
 	dir     *rundir.Dir
 	server  *guest.Server
 	devices []*Device
-	cm      *ucma.Host  // nil in simulated time
+	cm      *ucma.Host  // in simulated time it has no device
 	sim     *Simulation // nil in real time
 	tree    []sysfs.Device
 
@@ -72,6 +72,9 @@ func (h *Host) serve() error {
 	}
 	if h.sim != nil {
 		var err error
+		if h.cm, err = ucma.New(ucma.Config{}); err != nil { // of no device: programs open it, libfabric for datagrams too
+			return err
+		}
 		h.server, err = guest.Listen(socket, func(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
 			return h.sim.open(p, func() (guest.File, *os.File, syscall.Errno) { return h.open(p, node) })
 		}, true)

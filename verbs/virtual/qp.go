@@ -178,6 +178,7 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 		ScatterSent: r.Flags&uverbs.Mlx5QPScatterCQE != 0 && (req.SQSigAll != 0 || r.Flags&uverbs.Mlx5QPAllowScatterCQE != 0),
 		ScatterRecv: r.Flags&uverbs.Mlx5QPScatterCQE != 0 && !c.node.dev.cfg.Simulated, // those back ends have no verbs.RecvWR.Small
 		Failed:      q.onFatal,
+		MaxInline:   init.Cap.MaxInlineData,
 	}
 	if q.srq != nil {
 		init.SRQ, config.SRQ = q.srq.backend, q.srq.engine

@@ -377,13 +377,29 @@ int kill_thread(pid_t pid, int sig, uint64_t thread)
 	return -1;
 }
 
+/* signal_self sends a signal to this process: to this thread, if that does not block it. */
+static int signal_self(int sig)
+{
+	sigset_t set;
+
+	if (sig <= 0 || sig >= NSIG)
+		return NEXT(kill)(syscall(SYS_getpid), sig);
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	return turn_raise(sig, sigismember(&set, sig));
+}
+
 EXPORT int kill(pid_t pid, int sig)
 {
 	if (!simulated())
 		return NEXT(kill)(pid, sig);
 	if (pid == (pid_t)welcome.pid)
-		return NEXT(kill)(syscall(SYS_getpid), sig);
+		return signal_self(sig);
 	return kill_thread(pid, sig, 0);
+}
+
+EXPORT int raise(int sig)
+{
+	return simulated() && sig > 0 && sig < NSIG ? turn_raise(sig, false) : NEXT(raise)(sig);
 }
 
 EXPORT int killpg(pid_t group, int sig)

@@ -89,6 +89,7 @@ void board_read(void)
 }
 
 #define MAX_FDS 250
+#define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 
 /* exchange sends a request and waits for the turn. */
 static void exchange(struct turn_request *q, const void *data, size_t len, const int *fds, size_t nfds,
@@ -165,25 +166,56 @@ bool unblocks(const sigset_t *mask)
 	return false;
 }
 
+/* What the kernel's frame of a signal takes of a stack, and the start of a process. */
+#define SIGNAL_FRAME 5000
+#define START_FRAMES 32000
+
+/* scrub clears the stack below: registers and paths that differ between runs, which a program may send with what it did not write. */
+__attribute__((noinline)) static void scrub(size_t n)
+{
+	char below[n];
+
+	memset(below, 0, n);
+	__asm__ volatile("" : : "r"(below) : "memory");
+}
+
+__attribute__((noinline)) static int raise_here(int sig)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof info);
+	info.si_signo = sig;
+	info.si_code = SI_TKILL;
+	info.si_pid = welcome.pid;
+	info.si_uid = syscall(SYS_getuid);
+	return syscall(SYS_rt_tgsigqueueinfo, syscall(SYS_getpid), syscall(SYS_gettid), sig, &info);
+}
+
+/* turn_raise raises a signal in this thread, or pends it for all. */
+int turn_raise(int sig, bool pends)
+{
+	/* A thread may say by what number for itself only. */
+	int err = pends ? syscall(SYS_kill, syscall(SYS_getpid), sig) : raise_here(sig);
+
+	scrub(SIGNAL_FRAME);
+	return err;
+}
+
 /* deliver raises signals in this thread, and says what that interrupts. One that the thread blocks is pending for all threads. */
 static void deliver(uint64_t signals, int *interrupted)
 {
-	int process = syscall(SYS_getpid);
 	uint64_t blocked = 0;
 
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
 	for (int bit = 0; bit < 64; bit++) {
 		int sig = bit ? bit : SIGCHLD;
 		bool blocks = blocked >> (sig - 1) & 1;
-
 		if (!(signals >> bit & 1))
 			continue;
 		if (interrupted && !blocks)
 			*interrupted |= handled(sig);
-		if (bit && blocks)
-			syscall(SYS_kill, process, sig);
-		else if (bit)
-			syscall(SYS_tgkill, process, syscall(SYS_gettid), sig);
+		if (bit)
+			turn_raise(sig, blocks);
 	}
 }
 
@@ -338,14 +370,15 @@ static int high(int fd)
 	return h;
 }
 
-static int connect_scheduler(void)
+__attribute__((noinline)) static int connect_scheduler(void)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	static struct sockaddr_un to; /* its path differs between runs, and would stay on the stack */
 	int s = syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (s < 0)
 		return errno;
 	s = high(s);
+	to.sun_family = AF_UNIX;
 	if (strlen(turns_dir) + sizeof TURNS_SOCKET > sizeof to.sun_path)
 		return ENAMETOOLONG;
 	strcpy(to.sun_path, turns_dir);
@@ -361,7 +394,7 @@ static int connect_scheduler(void)
 	return 0;
 }
 
-static void hello(bool process)
+__attribute__((noinline)) static void hello(bool process)
 {
 	struct turn_request q = {.op = TURN_HELLO, .a = TURNS_VERSION, .b = syscall(SYS_gettid)};
 	struct turn_welcome w;
@@ -390,12 +423,46 @@ static void hello(bool process)
 	deliver(r.signals, NULL);
 }
 
+/*
+ * Handlers of this library's own signals have a stack of their own, so that those which the scheduler sends after real time leave
+ * nothing on the program's stack. Program's handlers may run on it within them.
+ */
+#define HANDLERS_STACK (256 << 10)
+
+static __thread void *handlers_stack INITIAL_EXEC;
+
+static void make_handlers_stack(void)
+{
+	stack_t none, own = {.ss_size = HANDLERS_STACK};
+
+	if (sigaltstack(NULL, &none) || !(none.ss_flags & SS_DISABLE))
+		return;
+	own.ss_sp = (void *)syscall(SYS_mmap, NULL, HANDLERS_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (own.ss_sp == MAP_FAILED)
+		return;
+	sigaltstack(&own, NULL);
+	handlers_stack = own.ss_sp;
+}
+
+static void free_handlers_stack(void)
+{
+	stack_t now, off = {.ss_flags = SS_DISABLE};
+
+	if (!handlers_stack || sigaltstack(NULL, &now) || now.ss_flags & SS_ONSTACK)
+		return;
+	if (now.ss_sp == handlers_stack)
+		sigaltstack(&off, NULL);
+	syscall(SYS_munmap, handlers_stack, HANDLERS_STACK);
+	handlers_stack = NULL;
+}
+
 int turn_join(void)
 {
 	int err = connect_scheduler();
 
 	if (!err)
 		hello(false);
+	make_handlers_stack();
 	return err;
 }
 
@@ -405,6 +472,7 @@ void turn_leave(void)
 
 	if (c < 0)
 		return;
+	free_handlers_stack();
 	turn_ask(TURN_END, 0, 0, 0, 0, NULL);
 	conn = -1;
 	forget(c);
@@ -473,6 +541,7 @@ bool turns_start(void)
 	err = connect_scheduler();
 	if (err)
 		fail("SLUICE_TURNS=%s: the scheduler can't be reached: %s", dir, strerror(err));
+	make_handlers_stack();
 	clock_install();
 	traps_install();
 	hello(true);
@@ -480,6 +549,7 @@ bool turns_start(void)
 	if (go)
 		turn_refuse("a Go runtime (sluice virtual runs it in real time)");
 	traps_thread(true);
+	scrub(START_FRAMES);
 	atomic_store(&turns_state, TURNS_ON);
 	errno = saved;
 	return true;

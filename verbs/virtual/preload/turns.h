@@ -170,6 +170,7 @@ void turn_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), n
 
 void board_read(void);
 void turn_child(void);
+int turn_raise(int sig, bool pends);
 /* turn_busy reports whether the thread is within a message. */
 bool turn_busy(void);
 /* turn_thread is the number of the thread that the program sees. */

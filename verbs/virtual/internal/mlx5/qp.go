@@ -31,6 +31,9 @@ type QPConfig struct {
 
 	PD      verbs.PD // of Backend; its memory regions hold inline data that goes with pointers
 	Backend verbs.QP // in RESET, and made without SigAll; its Num is the queue pair's
+	// MaxInline is the most inline data that Backend takes, 0 for all that a WQE holds: libmlx5 posts
+	// more than the queue pair was made for.
+	MaxInline int
 	// AH makes the address handle of a datagram's address vector, in the back end's PD.
 	// The Engine keeps and destroys it. nil for connections.
 	AH func(verbs.AddressVector) (verbs.AH, error)

@@ -16,7 +16,7 @@ type sendRing struct {
 	wqes  []sent // by counter
 	held  bool   // the back end has no room for the next
 	stage verbs.MR
-	bytes []byte // of stage: inline data that goes with pointers, where it is in the ring
+	bytes []byte // of stage: inline data that goes with pointers, or is more than the back end takes, where it is in the ring
 	small stage
 }
 
@@ -197,6 +197,10 @@ func (q *QP) complete(r *request, b []byte, counter uint16) (err error) {
 		if r.wr.AH, err = q.handle(&r.av); err != nil {
 			return err
 		}
+	}
+	if most := q.cfg.MaxInline; most > 0 && len(r.wr.Inline) > most {
+		r.wr.Flags &^= verbs.SendInline
+		r.wr.SGL, r.wr.Inline, r.inline = r.piece, nil, 1
 	}
 	if r.inline == 0 {
 		return nil

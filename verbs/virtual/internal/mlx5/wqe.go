@@ -28,6 +28,8 @@ type request struct {
 	// inline has a bit for each element of wr.SGL that is inline data, whose Addr is the
 	// offset in the WQE: where it goes with pointers, or is in several pieces.
 	inline uint64
+	// piece is that element where wr.Inline is all data.
+	piece []verbs.SGE
 }
 
 // Reasons why a WQE is not carried out.
@@ -198,6 +200,7 @@ func (r *request) data(b []byte, at int, pieces []verbs.SGE) error {
 	case n == 1:
 		r.wr.Flags |= verbs.SendInline
 		r.wr.Inline = b[pieces[0].Addr:][:pieces[0].Length]
+		r.piece = pieces[:n]
 	default:
 		r.wr.SGL, r.inline = pieces[:n], inline
 	}

@@ -35,6 +35,7 @@ type process struct {
 	board   []byte
 	boardFD int
 	execing bool
+	traced  bool // from its start, or while it executes, until it has its random bytes
 	nice    int
 	turns   uint64 // of its threads, except turns that only waited again
 	ended   uint64 // children that have ended
@@ -168,7 +169,8 @@ const addrNoRandomize = 0x0040000
 // start starts a program, and returns when it is there to get its turn.
 func (s *scheduler) start(g *Program) {
 	g.Command.Env = append(g.Command.Env, "SLUICE_TURNS="+s.dir.Path)
-	if err := startFixed(g); err != nil {
+	traced, err := startFixed(g)
+	if err != nil {
 		s.failf("%s: %w", g.Name, err)
 		return
 	}
@@ -180,16 +182,17 @@ func (s *scheduler) start(g *Program) {
 		s.failf("%s: %w", g.Name, err)
 		return
 	}
-	p.main = true
+	p.main, p.traced = true, traced
+	p.awaitExec()
 	s.join(p, pid)
 }
 
 // startFixed starts a program whose addresses are the same each time, if the machine grants it.
 // It has no descriptors but those of its Command, leads a process group, and is killed if this process is: Run stays on the
 // thread that starts it.
-func startFixed(g *Program) error {
+func startFixed(g *Program) (traced bool, err error) {
 	if err := keepDescriptors(); err != nil {
-		return err
+		return false, err
 	}
 	if g.Command.SysProcAttr == nil {
 		g.Command.SysProcAttr = &syscall.SysProcAttr{}
@@ -204,7 +207,7 @@ func startFixed(g *Program) error {
 			defer unix.Syscall(unix.SYS_PERSONALITY, was, 0, 0) //nolint:errcheck // it was so before
 		}
 	}
-	return g.Command.Start()
+	return startTraced(g)
 }
 
 // keepDescriptors has no program get the descriptors beyond standard error that this process
@@ -322,6 +325,9 @@ func (s *scheduler) accept() {
 // end takes a process out that has ended, or ends now.
 func (s *scheduler) end(p *process) {
 	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // fails if it has ended
+	if p.traced && !p.main {                                // or who started it could not wait for it
+		_, _ = awaitStop(p.pid)
+	}
 	s.awaitEnd(p)
 	for _, t := range p.threads {
 		t.close()
@@ -382,6 +388,7 @@ func (s *scheduler) onExec(p *process) {
 	const created = 3 // timers of timer_create end
 	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.p == p && t.count == nil && t.id >= created })
 	s.outside(func() { s.cfg.Devices.OnEnd(p.pid) })
+	p.awaitExec()
 	s.join(p, p.pid)
 	p.execing = false
 }

@@ -132,11 +132,13 @@ func run(t *testing.T, devices Devices, lookahead units.Time, commands ...comman
 	var programs []*Program
 	var files []string
 	for i, c := range commands {
-		switch c.args[0] {
-		case "PROGRAM":
-			c.args[0] = program
-		case "WORLD":
-			c.args[0] = built.world
+		for i := range c.args {
+			switch c.args[i] {
+			case "PROGRAM":
+				c.args[i] = program
+			case "WORLD":
+				c.args[i] = built.world
+			}
 		}
 		cmd := exec.Command(c.args[0], c.args[1:]...)
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "SLUICE_VIRTUAL="+dir)

@@ -179,6 +179,7 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 			return
 		}
 		t.p.execing = false // it has failed to
+		t.p.untrace()
 		if r.op == opWait {
 			s.onWait(t, r, m.fds)
 			return
@@ -295,6 +296,9 @@ func (s *scheduler) answer(t *thread, r *request, fds []int, a *reply) bool {
 		}
 	case opExec:
 		p.execing = true
+		if t.tid == p.pid {
+			p.trace()
+		}
 	case opSignal:
 		a.errno = uint32(s.kill(p, int32(r.a), int(r.b), r.c))
 		if t.signals != 0 { // its own

@@ -21,6 +21,7 @@ func TestWorld(t *testing.T) {
 		{"names", []command{on(0, 0, "WORLD", "names")}, []string{namesWant}},
 		{"what processes share", []command{on(0, 0, "WORLD", "shares")}, []string{sharesWant}},
 		{"inotify", []command{on(0, 0, "WORLD", "watches", t.TempDir())}, []string{"1 made\n1000 made\n"}},
+		{"what was left in memory", []command{on(0, 0, "WORLD", "leftovers"), on(1, 0, "sh", "-c", "$0 leftovers", "WORLD")}, nil},
 		{"numbers", []command{on(0, 0, "WORLD", "numbers")}, []string{"1000 1000 1000 1\n20 end\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -230,6 +230,9 @@ func (f *File) answer(c *command, i *ident) ([]byte, syscall.Errno) {
 }
 
 func (f *File) createID(c *command) (uint64, []byte, syscall.Errno) {
+	if len(f.host.devices) == 0 {
+		return 0, nil, syscall.ENODEV // or the program would wait for a connection that can't come
+	}
 	const ipoib, rc, ud = 2, 2, 4 // RDMA_PS_IPOIB, IB_QPT_RC, IB_QPT_UD
 	space, isUD := roce.PortSpace(c.u16(16)), false
 	switch space {
