@@ -1712,7 +1712,8 @@ struct sluice_verbs_wc {
 	uint32_t qpn;
 	uint32_t src_qp; // UD only
 
-	// vendor_err is the provider's own code for a failure.
+	// vendor_err is the provider's own code for a failure: a ConnectX's vendor_err_synd, 0 where
+	// it is unknown. Devices sim: and soft: give what public logs of a ConnectX show.
 	uint32_t vendor_err;
 
 	// Timestamp is the device's free-running counter when the operation
