@@ -38,6 +38,7 @@ var properties = []struct {
 	{"one device, several queue pairs", "fault_each fault_in_flight", nil},
 	{"one device, back", "fault_back fault_pending", []string{"SLUICE_NCCL_PROBE=1"}},
 	{"the receiver is idle", "fault_idle", nil},
+	{"the socket is of no use", "fault_deaf", nil},
 	{"failover is off", "fault_no_over", []string{"NCCL_IB_RESILIENCY_PORT_FAILOVER=0"}},
 	{"round robin", "fault_each fault_device fault_in_flight", append([]string{"SLUICE_NCCL_BALANCE=roundrobin"}, merged...)},
 }

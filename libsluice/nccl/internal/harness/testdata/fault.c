@@ -192,6 +192,7 @@ void fault_clear(void *comm, int lane)
 	pthread_mutex_unlock(&mutex);
 }
 
+void fault_deafen(void *comm) { ((struct connection *)comm)->deaf = true; }
 int fault_lanes(void *comm) { return ((struct connection *)comm)->qps; }
 int fault_members(void *comm) { return ((struct connection *)comm)->members; }
 bool fault_up(void *comm, int lane) { return ((struct connection *)comm)->lanes[lane].state == LANE_UP; }
