@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,7 @@ var properties = []struct {
 	{"one device, several queue pairs", "fault_each fault_in_flight", nil},
 	{"one device, back", "fault_back fault_pending", []string{"SLUICE_NCCL_PROBE=1"}},
 	{"the receiver is idle", "fault_idle", nil},
+	{"the socket is of no use", "fault_deaf", nil},
 	{"failover is off", "fault_no_over", []string{"NCCL_IB_RESILIENCY_PORT_FAILOVER=0"}},
 	{"round robin", "fault_each fault_device fault_in_flight", append([]string{"SLUICE_NCCL_BALANCE=roundrobin"}, merged...)},
 }
@@ -129,5 +131,48 @@ func TestLatePackets(t *testing.T) {
 	}
 	if second := late(); second != first {
 		t.Errorf("%q, and in a second run %q", first, second)
+	}
+}
+
+// TestPortDies has a host's port die for 2 ms under an all-reduce of eight ranks, in simulated time. docs/nccl.md has what it
+// costs.
+func TestPortDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: eight programs in simulated time take half a minute")
+	}
+	simulates(t)
+	scenario, err := filepath.Abs("testdata/port.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, []string{
+		"SLUICE_VIRTUAL_LIB=" + filepath.Join(dir, "libsluice-virtual.so"), "SLUICE_NCCL_FLOW_LABEL=100", "SLUICE_NCCL_QPS=16",
+		"SLUICE_NCCL_PROBE=1", "NCCL_IB_TIMEOUT=6", "NCCL_IB_RETRY_CNT=2", "RING_SIZE=1048576", "RING_TIMES=24", "HARNESS_LOUD=1",
+	}, "sluice", "run", scenario)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var ranks, times, size int
+	var all, median, longest, last float64
+	ring := out[max(0, strings.Index(out, "ring: ")):]
+	if _, err := fmt.Sscanf(ring, "ring: %d ranks, %d all-reduces of %d bytes in %f s: median %f ms, longest %f ms, last %f ms",
+		&ranks, &times, &size, &all, &median, &longest, &last); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	failed, back, repeated := strings.Count(out, "is given up"), strings.Count(out, "carries messages again"), 0
+	for _, m := range regexp.MustCompile(`(\d+) bytes are sent again`).FindAllStringSubmatch(out, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		repeated += n
+	}
+	t.Logf("an all-reduce takes %.3f ms, the longest %.3f; %d ends of queue pairs failed, %d came back, %d bytes were sent again", median, longest, failed, back, repeated)
+	const retries = 3 * 0.262144 // ms, in which a queue pair gives up
+	if failed == 0 || back != failed || repeated == 0 || last > 1.1*median {
+		t.Errorf("expected failures, all back, something sent again, and then %v ms again:\n%s", median, out)
+	}
+	if outage := longest - median; outage < retries || outage > 4*retries {
+		t.Errorf("an outage of %v ms, expected that of one queue pair that gives up, %v ms, to four", outage, retries)
 	}
 }

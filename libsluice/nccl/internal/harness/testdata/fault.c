@@ -171,11 +171,14 @@ static void intercept(struct ibv_context *context)
 void fault_arm(void *comm, int lane, enum fault kind, int status, int64_t delay, bool sticky)
 {
 	struct connection *c = comm;
+	bool held = false;
 
 	fault_clear(comm, lane);
 	pthread_mutex_lock(&mutex);
 	intercept(c->member[lane % c->members].device->context);
-	for (int i = 0; i < FAULTS; i++)
+	for (int i = 0; i < FAULTS && !held; i++)
+		held = all[i].c == comm && all[i].lane == lane; /* what one holds comes back first */
+	for (int i = 0; i < FAULTS && !held; i++)
 		if (!all[i].c) {
 			all[i] = (struct armed){.c = c, .lane = lane, .kind = kind, .status = status, .delay = delay, .sticky = sticky, .epoch = c->lanes[lane].epoch};
 			break;
@@ -187,11 +190,14 @@ void fault_clear(void *comm, int lane)
 {
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < FAULTS; i++)
-		if (all[i].c == comm && (lane < 0 || all[i].lane == lane))
+		if (all[i].c == comm && (lane < 0 || (all[i].lane == lane && !all[i].count)))
 			all[i].c = NULL;
+		else if (all[i].c == comm && all[i].lane == lane)
+			all[i].sticky = false; /* what it holds has to come back */
 	pthread_mutex_unlock(&mutex);
 }
 
+void fault_deafen(void *comm) { ((struct connection *)comm)->deaf = true; }
 int fault_lanes(void *comm) { return ((struct connection *)comm)->qps; }
 int fault_members(void *comm) { return ((struct connection *)comm)->members; }
 bool fault_up(void *comm, int lane) { return ((struct connection *)comm)->lanes[lane].state == LANE_UP; }

@@ -18,6 +18,9 @@ void fault_error(void *comm, int lane);
 void fault_arm(void *comm, int lane, enum fault kind, int status, int64_t delay, bool sticky);
 void fault_clear(void *comm, int lane);
 
+/* fault_deafen has a connection take its socket to be of no use. */
+void fault_deafen(void *comm);
+
 int fault_lanes(void *comm);
 int fault_members(void *comm);
 bool fault_up(void *comm, int lane);

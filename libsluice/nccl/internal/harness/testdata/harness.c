@@ -4,6 +4,7 @@
  *	harness PLUGIN VERSION threads|processes TEST...    both sides
  *	harness PLUGIN VERSION receive TEST                 one side: in simulated time, over TCP on port 7777
  *	harness PLUGIN VERSION send HOST TEST               the other
+ *	harness PLUGIN VERSION ranks FIRST COUNT HOST...    an all-reduce, of which these are some: HOST has each rank's
  *
  * Both sides go through a test step by step, with a socket beside it, as NCCL's bootstrap. A test that fails says
  * where, and ends the process with status 1.
@@ -1355,6 +1356,29 @@ static void fault_idle(struct side *s)
 	}
 }
 
+/* The network has taken the receiver's socket, and then the peer is gone: queue pairs show it. */
+static void fault_deaf(struct side *s)
+{
+	struct exchange e = begin_exchange(s);
+
+	messages(&e, 2, 300000, NULL);
+	if (!s->sender)
+		fault_deafen(s->comm);
+	messages(&e, 2, 300000, NULL);
+	for (int i = 0; i < fault_lanes(s->comm) && s->sender; i++)
+		fault_error(s->comm, i);
+	barrier(s);
+	if (!s->sender) {
+		nccl_result r = NCCL_SUCCESS;
+		void *request = start_receive(s, e.b, 1000, 1, e.m);
+		int done;
+
+		UNTIL(r, r = test(request, &done, NULL));
+		EXPECT(r, NCCL_REMOTE_ERROR);
+	}
+	stop(&e);
+}
+
 /*
  * late goes on for LATE_MS, with a path that holds packets for longer than a queue pair waits, and then delivers them. What
  * the receiver has got it uses for other things at once, which no late packet may change. In the end all is up again.
@@ -1508,7 +1532,7 @@ static const struct {
 	{"lying_sender", lying_sender}, {"lying_receiver", lying_receiver},
 	{"fault_statuses", fault_statuses}, {"fault_each", fault_each}, {"fault_in_flight", fault_in_flight}, {"fault_device", fault_device},
 	{"fault_all", fault_all}, {"fault_back", fault_back}, {"fault_pending", fault_pending}, {"fault_no_back", fault_no_back}, {"fault_no_over", fault_no_over},
-	{"fault_refused", fault_refused}, {"fault_slow", fault_slow}, {"fault_idle", fault_idle}, {"late", late}, {"storm", storm},
+	{"fault_refused", fault_refused}, {"fault_slow", fault_slow}, {"fault_idle", fault_idle}, {"late", late}, {"fault_deaf", fault_deaf}, {"storm", storm},
 };
 
 static char **names;
@@ -1618,6 +1642,145 @@ static int tcp_connect(const char *host)
 	return fd;
 }
 
+/* ---- an all-reduce in a ring, over TCP on ports from 7800 on */
+
+static int ring_listen(int rank)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7800 + rank)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(fd, (void *)&a, sizeof a) || listen(fd, 1))
+		FAIL("%s", strerror(errno));
+	return fd;
+}
+
+static int ring_connect(const char *host, int rank)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7800 + rank)};
+	int fd;
+
+	if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
+		FAIL("%s is no IPv4 address", host);
+	for (int tries = 0;; tries++) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (!connect(fd, (void *)&a, sizeof a))
+			return fd;
+		if (tries == WAIT * 100)
+			FAIL("%s: %s", host, strerror(errno));
+		close(fd);
+		usleep(10000);
+	}
+}
+
+struct ring {
+	int rank, n;
+	struct side in, out;
+	uint32_t *data, *came;
+	void *data_out, *data_in, *came_in;
+	size_t words; /* of a part */
+};
+
+/* step sends a part and receives another, which it adds to what is there, or puts in its place. */
+static void step(struct ring *r, int sent, int received, bool add)
+{
+	uint32_t *from = r->data + sent * r->words, *to = r->data + received * r->words;
+	size_t size = r->words * sizeof *to;
+	void *in = start_receive(&r->in, add ? r->came : to, size, 0, add ? r->came_in : r->data_in);
+	void *out = NULL;
+	int in_done = 0, out_done = 0;
+
+	UNTIL(in_done && out_done, {
+		if (!out)
+			OK(isend(r->out.comm, from, size, 0, r->data_out, &out));
+		if (out && !out_done)
+			OK(test(out, &out_done, NULL));
+		if (!in_done)
+			OK(test(in, &in_done, NULL));
+	});
+	for (size_t i = 0; i < r->words && add; i++)
+		to[i] += r->came[i];
+}
+
+static int longer(const void *a, const void *b)
+{
+	return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+/* all_reduce does RING_TIMES of them, of RING_SIZE bytes, and rank 0 prints what they took. After a third of them it makes
+ * the file RING_FILE, and from there on takes the time. */
+static void all_reduce(const char *plugin, int rank, int n, char **hosts)
+{
+	const char *times_given = getenv("RING_TIMES"), *size_given = getenv("RING_SIZE"), *file = getenv("RING_FILE");
+	int times = times_given ? atoi(times_given) : 30, listening = ring_listen(rank);
+	size_t size = size_given ? strtoul(size_given, NULL, 10) : 4 << 20;
+	struct ring r = {.rank = rank, .n = n, .out = {.sender = true}, .words = size / sizeof(uint32_t) / n};
+	double *took = calloc(times, sizeof *took), all = 0;
+	char end;
+
+	load(plugin);
+	OK(init(&r.in.context));
+	r.out.context = r.in.context;
+	r.in.device = r.out.device = own_device(false);
+	r.data = malloc(n * r.words * sizeof *r.data);
+	r.came = malloc(r.words * sizeof *r.came);
+	r.out.oob = ring_connect(hosts[(rank + 1) % n], (rank + 1) % n);
+	r.in.oob = accept(listening, NULL, NULL);
+	begin_connection(&r.in);
+	begin_connection(&r.out);
+	UNTIL(r.in.comm && r.out.comm, {
+		if (!r.in.comm)
+			OK(accept_from(r.in.listener, &r.in.comm));
+		if (!r.out.comm)
+			OK(connect_to(r.out.context, r.out.device, r.out.handle, &r.out.comm));
+	});
+	OK(close_listen(r.in.listener));
+	r.data_out = memory_of(&r.out, r.data, n * r.words * sizeof *r.data);
+	r.data_in = memory_of(&r.in, r.data, n * r.words * sizeof *r.data);
+	r.came_in = memory_of(&r.in, r.came, r.words * sizeof *r.came);
+	for (int k = 0; k < times; k++) {
+		double began = seconds();
+
+		if (k == times / 3 && !rank && file)
+			fclose(fopen(file, "w"));
+		for (size_t i = 0; i < n * r.words; i++)
+			r.data[i] = (uint32_t)(i * 2654435761u + rank + k);
+		for (int j = 0; j < n - 1; j++)
+			step(&r, (rank + n - j) % n, (rank + 2 * n - j - 1) % n, true);
+		for (int j = 0; j < n - 1; j++)
+			step(&r, (rank + 1 + n - j) % n, (rank + n - j) % n, false);
+		for (size_t i = 0; i < n * r.words; i++)
+			if (r.data[i] != (uint32_t)(n * (i * 2654435761u + k) + n * (n - 1) / 2))
+				FAIL("rank %d, all-reduce %d, word %zu: %#x", rank, k, i, r.data[i]);
+		took[k] = seconds() - began;
+		all += took[k];
+	}
+	if (!rank) {
+		double last = took[times - 1];
+
+		qsort(took, times, sizeof *took, longer);
+		printf("ring: %d ranks, %d all-reduces of %zu bytes in %.3f s: median %.3f ms, longest %.3f ms, last %.3f ms\n", n, times,
+		       n * r.words * sizeof *r.data, all, took[times / 2] * 1e3, took[times - 1] * 1e3, last * 1e3);
+	}
+	tell(&r.in, "", 1);
+	tell(&r.out, "", 1);
+	hear(&r.in, &end, 1);
+	hear(&r.out, &end, 1);
+}
+
+static int ranks(const char *plugin, int first, int count, int n, char **hosts)
+{
+	int bad = 0, status;
+
+	for (int i = 0; i < count; i++)
+		if (!fork()) {
+			all_reduce(plugin, first + i, n, hosts);
+			_exit(0);
+		}
+	while (wait(&status) > 0)
+		bad |= !WIFEXITED(status) || WEXITSTATUS(status);
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	struct side sides[2] = {{.sender = false}, {.sender = true}};
@@ -1638,6 +1801,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (version < 6 || version > 12)
 		FAIL("version %d", version);
+	if (!strcmp(mode, "ranks"))
+		return ranks(plugin, atoi(argv[4]), atoi(argv[5]), argc - 6, argv + 6);
 	if (!strcmp(mode, "receive") || !strcmp(mode, "send")) {
 		struct side *s = &sides[!strcmp(mode, "send")];
 
