@@ -53,6 +53,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 	for range count {
 		e.give(now, q)
 	}
+	e.admit(now, q)
 	if failed(q.rc.State()) {
 		e.transport.reap(now, q)
 		return
@@ -168,11 +169,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 // the way write its answers to eff again.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		c := eff.Check
-		q.rc.Checked(now, t.dma.allowed(q, &c), eff)
-		if c.Access == ib.AccessRemoteRead && eff.Do&rc.DoRespond != 0 {
-			t.atomics.pass(now, q, c.VA)
-		}
+		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
 	}
 	t.offload.account(now, q, eff, from.Frame)
 	do, events := eff.Do, eff.Events
