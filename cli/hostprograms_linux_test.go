@@ -166,7 +166,7 @@ func TestOutputsBesideAnError(t *testing.T) {
 	needsSimulatedPrograms(t, "cc", "echo")
 	dir := t.TempDir()
 	source, program, scenarioFile, out := filepath.Join(dir, "timer.c"), filepath.Join(dir, "timer"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "out.json")
-	const text = "#include <stdio.h>\n#include <sys/timerfd.h>\n#include <unistd.h>\nint main(void) { puts(\"before\"); usleep(1000); return timerfd_create(0, 0); }\n"
+	const text = "#include <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\nint main(void) { puts(\"before\"); usleep(1000); return syscall(SYS_io_uring_setup, 1, 0) < 0; }\n"
 	if err := errors.Join(os.WriteFile(source, []byte(text), 0o600),
 		os.WriteFile(scenarioFile, []byte(smallNetwork+"  - {host: h0, run: ["+program+"]}\n  - {host: h1, run: [echo, hello]}\n"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestOutputsBesideAnError(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	var stdout, stderr bytes.Buffer
-	if status := run([]string{"run", "--json", out, scenarioFile}, &stdout, &stderr); status != exitFailed || !strings.Contains(stderr.String(), "timerfd_create") {
+	if status := run([]string{"run", "--json", out, scenarioFile}, &stdout, &stderr); status != exitFailed || !strings.Contains(stderr.String(), "io_uring_setup") {
 		t.Errorf("exit status %d, standard error:\n%s", status, &stderr)
 	}
 	for _, want := range []string{"  | before\n", "  | hello\n", "none: h1: echo hello (0.000 us to "} {

@@ -72,7 +72,8 @@ type Config struct {
 	Batch int `yaml:"batch" range:"[1,256]" of:"segments"`
 
 	// Observe, if set, is called after each engine update with the engine's input and
-	// its answer. Of the shim it may call qp.Num and qp.Query only, and it must not keep a.
+	// its answer, and with a round trip that a retransmission timeout prolonged, of which the
+	// engine is not told. Of the shim it may call qp.Num and qp.Query only, and it must not keep a.
 	// For queue pairs that send to
 	// different CQs it may be called at the same time.
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)

@@ -163,7 +163,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	if q.tells {
 		q.countTold(x)
 	}
-	if x.Watched && x.Marks&core.Repaired == 0 {
+	if x.Watched {
 		if q.watch != nil {
 			q.watch(&x.Ack, q.core.Control())
 		}

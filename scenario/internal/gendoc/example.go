@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -17,16 +18,22 @@ const (
 	belowLoads   = "topology: {kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4}\nsystems: [{engine: none}]\n"
 )
 
+// alternatives are keys that stand in place of others, by section: an example has those others.
+var alternatives = map[string][]string{
+	"fabric.failures[]": {"port", "switch", "nic", "packet", "silent", "dies", "qp"},
+}
+
 // example returns every key of a section with its example, where it stands in a
 // scenario; empty if no key has one.
 func example(s *scenario.Section) string {
+	instead := alternatives[s.Path]
 	var keys, apart []string
 	second := false
 	for _, k := range s.Keys {
 		if k.Name == "kind" && s.Kind == "" {
 			continue
 		}
-		if k.Example != "" {
+		if k.Example != "" && !slices.Contains(instead, k.Name) {
 			keys = append(keys, k.Name+": "+k.Example)
 		}
 		switch {

@@ -625,7 +625,7 @@ static bool host_line(const char *by_name, const char *by_addr, char *text, size
 	if (!f)
 		return false;
 	while (!found && fgets(line, sizeof line, f))
-		if (sscanf(line, "%63s %127s", addr, host) == 2 && (by_name ? !strcasecmp(host, by_name) : !strcmp(addr, by_addr))) {
+		if (sscanf(line, "%63s %127s", addr, host) == 2 && ((by_name && !strcasecmp(host, by_name)) || (by_addr && !strcmp(addr, by_addr)))) {
 			snprintf(text, size, "%s", by_name ? addr : host);
 			found = true;
 		}

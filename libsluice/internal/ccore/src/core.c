@@ -943,9 +943,13 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 		}
 	}
 	if (repaired && sluice_core_qp_was_repaired(q, now, before, engine, x)) {
-		return;
+		if (!x->watched) {
+			return;
+		}
+		engine = NULL;
+	} else {
+		q->sampled = true;
 	}
-	q->sampled = true;
 	if (net < q->bypass && !x->watched && sluice_driver_control(&q->driver).rate >= q->line) {
 		x->marks |= SLUICE_CORE_BYPASSED;
 		return;

@@ -232,7 +232,7 @@ extern "C" {
 #define SLUICE_CORE_CUT 16 // the engine lowered its rate or window
 #define SLUICE_CORE_CUT_BY_CNP 32 // and for a congestion notification
 #define SLUICE_CORE_BYPASSED 64 // the engine was spared: Ack is not valid
-#define SLUICE_CORE_REPAIRED 128 // outstanding for a retransmission timeout: Ack is not valid
+#define SLUICE_CORE_REPAIRED 128 // outstanding for a retransmission timeout, of which the engine was told: Ack is valid if Watched
 
 /* Package units. */
 

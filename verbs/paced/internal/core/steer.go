@@ -51,7 +51,7 @@ const (
 	Cut                           // the engine lowered its rate or window
 	CutByCNP                      // and for a congestion notification
 	Bypassed                      // the engine was spared: Ack is not valid
-	Repaired                      // outstanding for a retransmission timeout: Ack is not valid
+	Repaired                      // outstanding for a retransmission timeout, of which the engine was told: Ack is valid if Watched
 )
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
@@ -107,9 +107,13 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 		}
 	}
 	if repaired && q.wasRepaired(now, before, engine, x) {
-		return
+		if !x.Watched {
+			return
+		}
+		engine = nil
+	} else {
+		q.sampled = true
 	}
-	q.sampled = true
 	if net < q.bypass && !x.Watched && q.driver.Control().Rate >= q.line {
 		x.Marks |= Bypassed
 		return

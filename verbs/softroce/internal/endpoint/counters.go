@@ -45,6 +45,8 @@ func add(sum, c *rc.Counters) {
 	sum.PacketSeqErr += c.PacketSeqErr
 	sum.ImpliedNakSeqErr += c.ImpliedNakSeqErr
 	sum.LocalAckTimeoutErr += c.LocalAckTimeoutErr
+	sum.RoceAdpRetrans += c.RoceAdpRetrans
+	sum.RoceAdpRetransTO += c.RoceAdpRetransTO
 	sum.RNRNakRetryErr += c.RNRNakRetryErr
 	sum.ReqRemoteInvalid += c.ReqRemoteInvalid
 	sum.ReqRemoteAccessErrors += c.ReqRemoteAccessErrors
