@@ -205,7 +205,7 @@ static void own(struct place *p)
 /* path_of gives the path of a place, of the which-th socket that is bound to it. */
 static socklen_t path_of(const struct place *p, bool datagram, int which, struct sockaddr_un *un)
 {
-	char text[INET6_ADDRSTRLEN], path[sizeof turns_dir + INET6_ADDRSTRLEN + 16];
+	char text[INET6_ADDRSTRLEN], path[sizeof turns_dir + INET6_ADDRSTRLEN + 32];
 
 	if (is_v4(p))
 		inet_ntop(AF_INET, p->addr + 12, text, sizeof text);

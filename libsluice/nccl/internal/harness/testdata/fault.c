@@ -13,6 +13,7 @@ enum { FAULTS = 64, HELD = 512, CONTEXTS = 16 };
 
 static struct armed {
 	struct connection *c; /* NULL: free */
+	struct ibv_cq *cq; /* of c, whose thread polls it: others' queue pairs may go at any time */
 	int lane, status;
 	enum fault kind;
 	int64_t delay;
@@ -112,8 +113,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 		struct armed *f = NULL;
 
 		for (int j = 0; j < FAULTS && !f; j++)
-			if (all[j].c && all[j].c->lanes[all[j].lane].qp && all[j].c->lanes[all[j].lane].qp->qp_num == wc[k].qp_num &&
-			    all[j].c->lanes[all[j].lane].qp->send_cq == cq)
+			if (all[j].c && all[j].cq == cq && all[j].c->lanes[all[j].lane].qp && all[j].c->lanes[all[j].lane].qp->qp_num == wc[k].qp_num)
 				f = find(all[j].c->lanes[all[j].lane].qp, wc[k].wr_id >> 32 & 0xffff);
 		if (f && wc[k].wr_id >> 56 == 2 && (f->kind == UNACKED || f->kind == SLOW) && wc[k].status == IBV_WC_SUCCESS)
 			hold(f, &wc[k]);
@@ -123,7 +123,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 			wc[kept++] = wc[k];
 	}
 	for (int k = 0; k < FAULTS; k++)
-		if (all[k].c && all[k].c->lanes[all[k].lane].qp && all[k].c->lanes[all[k].lane].qp->send_cq == cq)
+		if (all[k].c && all[k].cq == cq && all[k].c->lanes[all[k].lane].qp)
 			kept += release(&all[k], wc + kept, most - kept);
 	pthread_mutex_unlock(&mutex);
 	return kept;
@@ -180,7 +180,7 @@ void fault_arm(void *comm, int lane, enum fault kind, int status, int64_t delay,
 		held = all[i].c == comm && all[i].lane == lane; /* what one holds comes back first */
 	for (int i = 0; i < FAULTS && !held; i++)
 		if (!all[i].c) {
-			all[i] = (struct armed){.c = c, .lane = lane, .kind = kind, .status = status, .delay = delay, .sticky = sticky, .epoch = c->lanes[lane].epoch};
+			all[i] = (struct armed){.c = c, .cq = c->lanes[lane].qp ? c->lanes[lane].qp->send_cq : NULL, .lane = lane, .kind = kind, .status = status, .delay = delay, .sticky = sticky, .epoch = c->lanes[lane].epoch};
 			break;
 		}
 	pthread_mutex_unlock(&mutex);

@@ -1387,7 +1387,7 @@ static void late(struct side *s)
 {
 	enum { BUFFERS = 8, SIZE = 256 << 10, MINE = 0x11 };
 	const char *given = getenv("LATE_MS");
-	double until = (given ? atof(given) : 60) * 1e-3, longest = 0, last = 0;
+	double until = seconds() + (given ? atof(given) : 60) * 1e-3, longest = 0, last = 0;
 	struct exchange e = begin_exchange(s);
 	char more = 1, well = 0;
 	int i = 0, again = 0;
