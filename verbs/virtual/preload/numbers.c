@@ -65,9 +65,12 @@ EXPORT pid_t getpgrp(void)
 	return simulated() ? getpgid(0) : NEXT(getpgrp)();
 }
 
+/* session gives the simulation's number of a session. One whose leader is outside of the PID namespace is 0 to the kernel. */
+static pid_t session(pid_t kernel) { return kernel ? simulated_number(kernel) : 1; }
+
 EXPORT pid_t getsid(pid_t pid)
 {
-	return simulated() ? OF(pid, simulated_number(NEXT(getsid)(kernel))) : NEXT(getsid)(pid);
+	return simulated() ? OF(pid, session(NEXT(getsid)(kernel))) : NEXT(getsid)(pid);
 }
 
 EXPORT int setpgid(pid_t pid, pid_t group)
