@@ -1194,7 +1194,7 @@ static void t_refusals(void)
 	CHECK(!sluice_create_qp(pd, &a, &o) && errno == EINVAL && strstr(sluice_error(), "t_lwo"));
 	o.engine_config = "t_low: 60us";
 	o.segment = 100;
-	CHECK(!sluice_create_qp(pd, &a, &o) && errno == EINVAL && strstr(sluice_error(), "Segment"));
+	CHECK(!sluice_create_qp(pd, &a, &o) && errno == EINVAL && strstr(sluice_error(), "segment"));
 	o.segment = 8192;
 	a.cap.max_send_sge = 1000;
 	CHECK(!sluice_create_qp(pd, &a, &o) && errno == EINVAL);
