@@ -33,16 +33,37 @@ func (p *process) trace() {
 func (p *process) awaitExec() {
 	for p.traced {
 		ws, err := awaitStop(p.pid)
-		switch {
-		case err != nil || !ws.Stopped(): // it has ended
-			p.traced = false
-		case ws.StopSignal() == unix.SIGTRAP:
-			p.giveRandom()
-			p.traced = false
-			_ = unix.PtraceDetach(p.pid)
-		default: // a signal
-			_ = unix.PtraceCont(p.pid, int(ws.StopSignal()))
+		p.onStop(ws, err)
+	}
+}
+
+// passSignals has a process that is traced, and has not executed its program yet, go on where a signal stopped it, as each one
+// does. It reports whether one had.
+func (p *process) passSignals() (passed bool) {
+	for p.traced {
+		// With what waitid leaves to be waited for, wait4 takes no end: that is Command.Wait's.
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+		if err != nil || info.Signo == 0 {
+			break
 		}
+		ws, err := awaitStop(p.pid)
+		p.onStop(ws, err)
+		passed = true
+	}
+	return passed
+}
+
+func (p *process) onStop(ws unix.WaitStatus, err error) {
+	switch {
+	case err != nil || !ws.Stopped(): // it has ended
+		p.traced = false
+	case ws.StopSignal() == unix.SIGTRAP:
+		p.giveRandom()
+		p.traced = false
+		_ = unix.PtraceDetach(p.pid)
+	default: // a signal
+		_ = unix.PtraceCont(p.pid, int(ws.StopSignal()))
 	}
 }
 
@@ -55,8 +76,17 @@ func (p *process) untrace() {
 	if unix.PtraceInterrupt(p.pid) != nil {
 		return
 	}
-	if ws, err := awaitStop(p.pid); err == nil && ws.Stopped() {
-		_ = unix.PtraceDetach(p.pid)
+	for {
+		ws, err := awaitStop(p.pid)
+		switch {
+		case err != nil || !ws.Stopped(): // it has ended
+			return
+		case ws>>16 != 0: // an event: the interruption
+			_ = unix.PtraceDetach(p.pid)
+			return
+		default: // a signal that came first
+			_ = unix.PtraceCont(p.pid, int(ws.StopSignal()))
+		}
 	}
 }
 

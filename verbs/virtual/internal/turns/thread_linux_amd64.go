@@ -461,6 +461,10 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 		if probes++; probes == 1 {
 			used = s.cpuTime(t)
 		}
+		if t.p.passSignals() {
+			wait = firstProbe / 2
+			continue
+		}
 		if call := s.blocked(t); call != "" && time.Since(began) > blocksFor {
 			s.failf("%s: it waits in a system call that can't be simulated: %s", t.p.name(), call)
 			return nil, nil, false

@@ -22,6 +22,7 @@ func TestWorld(t *testing.T) {
 		{"what processes share", []command{on(0, 0, "WORLD", "shares")}, []string{sharesWant}},
 		{"inotify", []command{on(0, 0, "WORLD", "watches", t.TempDir())}, []string{"1 made\n1000 made\n"}},
 		{"what was left in memory", []command{on(0, 0, "WORLD", "leftovers"), on(1, 0, "sh", "-c", "$0 leftovers", "WORLD")}, nil},
+		{"signals at an execve", []command{on(0, 0, "WORLD", "interrupted-exec")}, []string{"executed\n"}},
 		{"numbers", []command{on(0, 0, "WORLD", "numbers")}, []string{"1000 1000 1000 1\n20 end\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,12 +61,15 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestShells has a shell's commands print and end as outside.
+// TestShells has a shell's commands print and end as outside, however much goes through their pipes.
 func TestShells(t *testing.T) {
 	for _, command := range []string{
 		"exit 3 | (cat; exit 4)",
 		"(sleep 1; echo late) | sed s/late/later/",
+		"seq 50000 | sort -rn | sed -n '$p'",
+		"yes | head -n 50000 | wc -c",
 		"head -c 40000000 /dev/zero",
+		"head -c 1000000 /dev/zero | tr '\\0' x | sed s/x/y/",
 		"sleep 5 & echo left",
 		"echo a >&2 | cat; (echo b; echo c >&2) 2>&1 | sort",
 	} {

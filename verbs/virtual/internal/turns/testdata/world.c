@@ -538,6 +538,39 @@ static int leftovers(void)
 	return 0;
 }
 
+/* unseen makes a system call that no library sees. */
+static long unseen(long number, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return r;
+}
+
+/*
+ * Executes a program while the kernel raises signals: from a timer of its own, through the search of a path of many
+ * directories.
+ */
+static int interrupted_exec(void)
+{
+	static char path[60000];
+	struct sigevent each = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG};
+	struct itimerspec often = {{0, 100000}, {0, 100000}};
+	int timer = 0;
+
+	for (int i = 0; i < 5000; i++)
+		strcat(path, "/nowhere:");
+	strcat(path, "/usr/bin:/bin");
+	setenv("PATH", path, 1);
+	catches(SIGURG);
+	unseen(SYS_timer_create, CLOCK_MONOTONIC, (long)&each, (long)&timer, 0);
+	unseen(SYS_timer_settime, timer, 0, (long)&often, 0);
+	execlp("echo", "echo", "executed", NULL);
+	perror("echo");
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -560,6 +593,8 @@ int main(int argc, char **argv)
 		return shares();
 	if (!strcmp(what, "watches"))
 		return watches(argv[2]);
+	if (!strcmp(what, "interrupted-exec"))
+		return interrupted_exec();
 	if (!strcmp(what, "leftovers"))
 		return leftovers();
 	fprintf(stderr, "no part %s\n", what);
