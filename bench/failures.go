@@ -77,7 +77,7 @@ func (x *failures) happen(now units.Time, i uint64) {
 		return
 	}
 	x.note(now, "%s: its queue pair %d fails", f.NIC, f.QP)
-	if !dev.FailQP(f.QP) {
+	if q := dev.QPMade(f.QP); q == nil || !dev.FailQP(q.Num()) {
 		x.note(now, "%s: it has no queue pair %d", f.NIC, f.QP)
 	}
 }

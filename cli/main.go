@@ -140,7 +140,7 @@ older file of that name stays until then.`,
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownCommand
 	}
-	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args), newVirtual(), newStorm(args), newSweep())
+	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args), newVirtual(), newFail(), newStorm(args), newSweep())
 	root.AddCommand(hiddenCommands()...)
 	addCompletion(root)
 	return root

@@ -20,6 +20,7 @@ type virtualFlags struct {
 	number   int
 	// namespace has /sys and /dev show the devices, too.
 	namespace bool
+	control   string
 }
 
 const maxVirtual = 16
@@ -41,7 +42,8 @@ user as they start can't have a library preloaded.`,
 		Example: `  sluice virtual -- ibv_devinfo -v
   sluice virtual --nic cx7 -d soft:eth0 -- ib_write_bw -R server1
   sluice virtual --link 10Gbps,delay=5us,loss=0.1% -- sh -c 'ib_send_bw & sleep 1; ib_send_bw localhost'
-  sluice virtual -n 2 -- ibv_devices`,
+  sluice virtual -n 2 -- ibv_devices
+  sluice virtual --control fail.sock -- ./server`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("no program: write %s -- PROGRAM", c.CommandPath())}
@@ -63,6 +65,7 @@ user as they start can't have a library preloaded.`,
 	flags.StringVar(&f.link, "link", "", "a `RATE[,delay=TIME][,loss=PERCENT][,seed=N]` that packets are sent at (default as fast as they go)")
 	flags.StringArrayVarP(&f.backends, "dev", "d", nil, "send by this `soft:INTERFACE` or soft:ADDRESS; once for each device")
 	flags.BoolVar(&f.namespace, "namespace", false, "show the devices in /sys and /dev to programs that look there by system calls of their own; needs user namespaces, or root")
+	flags.StringVar(&f.control, "control", "", "take requests of sluice fail at this `SOCKET`, which is made; programs have its path as "+controlVariable)
 	flags.IntVarP(&f.number, "number", "n", 1, "have this `NUMBER` of devices, at most 16; without -d only")
 	return cmd
 }
@@ -143,5 +146,5 @@ type programError struct{ status int }
 func (p programError) Error() string { return fmt.Sprintf("exit status %d", p.status) }
 
 func (f *virtualFlags) run(ctx context.Context, names [][]string, args []string) error {
-	return runVirtual(ctx, f.nic, names, f.namespace, args)
+	return runVirtual(ctx, f, names, args)
 }

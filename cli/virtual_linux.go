@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/cli/internal/control"
 	"github.com/sluice-rdma/sluice/cli/internal/namespace"
 	"github.com/sluice-rdma/sluice/cli/internal/preloaded"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -19,8 +20,8 @@ import (
 
 func virtualModels() []string { return virtual.Models() }
 
-func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespace bool, args []string) error {
-	if _, err := virtual.ModelOf(nic); err != nil {
+func runVirtual(ctx context.Context, f *virtualFlags, backends [][]string, args []string) error {
+	if _, err := virtual.ModelOf(f.nic); err != nil {
 		return usageError{fmt.Errorf("--nic: %w", err)}
 	}
 	library, err := virtualLibrary()
@@ -34,7 +35,7 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespac
 	if err := preloaded.Check(path, library); err != nil {
 		return err
 	}
-	h, err := serveVirtual(nic, backends)
+	h, devices, err := serveVirtual(f.nic, backends)
 	if err != nil {
 		return err
 	}
@@ -43,18 +44,30 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespac
 		return errors.Join(err, h.Close())
 	}
 	defer release()
+	environ, end := os.Environ(), h.Close
+	if f.control != "" {
+		if f.control, err = filepath.Abs(f.control); err != nil {
+			return errors.Join(err, h.Close())
+		}
+		s, err := control.Listen(f.control, devices)
+		if err != nil {
+			return errors.Join(fmt.Errorf("--control: %w", err), h.Close())
+		}
+		end = func() error { return errors.Join(s.Close(), h.Close()) }
+		environ = append(environ, controlVariable+"="+f.control)
+	}
 	cmd := exec.Command(path, args[1:]...) // not of ctx: the program's own signals end it
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = h.Environ(os.Environ(), library)
-	if inNamespace {
+	cmd.Env = h.Environ(environ, library)
+	if f.namespace {
 		namespace.Enter(cmd, []string{namespaceCommand}, h.Dir(), h.Paths())
 	}
 	status, err := preloaded.Run(ctx, cmd)
-	if inNamespace {
+	if f.namespace {
 		err = namespace.Refused(err)
 	}
-	if err = errors.Join(err, h.Close()); err == nil && status != 0 {
+	if err = errors.Join(err, end()); err == nil && status != 0 {
 		err = programError{status}
 	}
 	return err
@@ -75,9 +88,11 @@ func hiddenCommands() []*cobra.Command {
 	}}
 }
 
-// serveVirtual opens the devices: for each the first of its back ends that is free.
-func serveVirtual(nic string, backends [][]string) (h *virtual.Host, err error) {
+// serveVirtual opens the devices: for each the first of its back ends that is free. Those it
+// returns by the devices' names.
+func serveVirtual(nic string, names [][]string) (h *virtual.Host, backends map[string]verbs.Device, err error) {
 	var devices []*virtual.Device
+	backends = map[string]verbs.Device{}
 	defer func() {
 		if err != nil {
 			for _, d := range devices {
@@ -85,23 +100,25 @@ func serveVirtual(nic string, backends [][]string) (h *virtual.Host, err error) 
 			}
 		}
 	}()
-	for i, names := range backends {
+	for i, alternatives := range names {
 		var backend verbs.Device
-		for _, name := range names {
+		for _, name := range alternatives {
 			if backend, err = verbs.Open(name); !errors.Is(err, verbs.ErrBusy) {
 				break
 			}
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		d, err := virtual.Open(virtual.Config{Model: nic, Name: fmt.Sprintf("mlx5_%d", i), Backend: backend})
+		name := fmt.Sprintf("mlx5_%d", i)
+		d, err := virtual.Open(virtual.Config{Model: nic, Name: name, Backend: backend})
 		if err != nil {
-			return nil, errors.Join(err, backend.Close())
+			return nil, nil, errors.Join(err, backend.Close())
 		}
-		devices = append(devices, d)
+		devices, backends[name] = append(devices, d), backend
 	}
-	return virtual.Serve(devices...)
+	h, err = virtual.Serve(devices...)
+	return h, backends, err
 }
 
 // virtualLibrary finds libsluice-virtual.so: named by SLUICE_VIRTUAL_LIB, or where

@@ -13,6 +13,6 @@ func hiddenCommands() []*cobra.Command { return nil }
 
 func virtualModels() []string { return []string{"Linux only"} }
 
-func runVirtual(context.Context, string, [][]string, bool, []string) error {
+func runVirtual(context.Context, *virtualFlags, [][]string, []string) error {
 	return errors.New("sluice virtual requires Linux")
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// SetPort has the port go down or come up, as the link at it does, and says so by an
-// asynchronous event. Queue pairs stay as they are: what they send is for the link to lose.
+// SetPort implements verbs.Failer. What queue pairs send is for the link at the port to lose.
 func (d *Device) SetPort(up bool) {
 	if d.gone || d.down != up {
 		return
@@ -22,8 +21,7 @@ func (d *Device) SetPort(up bool) {
 	d.raise(e)
 }
 
-// Die has the device fail for good, as an mlx5 in an internal error: its queue pairs go to ERR,
-// ib.EventDeviceFatal is raised, and what would make something new fails with verbs.ErrNoDevice.
+// Die implements verbs.Failer.
 func (d *Device) Die() {
 	if d.gone {
 		return
@@ -37,10 +35,9 @@ func (d *Device) Die() {
 	d.raise(verbs.AsyncEvent{Type: ib.EventDeviceFatal, Port: 1})
 }
 
-// FailQP has a queue pair go to ERR with ib.EventQPFatal: 1 is the first that was made. It reports
-// whether there is such a one, that was not destroyed.
-func (d *Device) FailQP(made int) bool {
-	q := d.QPMade(made)
+// FailQP implements verbs.Failer.
+func (d *Device) FailQP(num uint32) bool {
+	q := d.qps[num]
 	if q == nil {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -50,6 +51,8 @@ type device struct {
 	batch   batch
 	shaper  *shaper // nil for none
 	timer   alarm
+	loses   loses
+	died    bool // by Die
 	timerAt units.Time
 	origin  units.LongTime // of all instants that the lock guards
 	closed  bool
@@ -59,6 +62,7 @@ type device struct {
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup
 
+	changing   sync.Mutex    // who changes the port holds it, and takes mu after it
 	gone       chan struct{} // closed when the interface is gone; nil in a World
 	received   chan struct{} // closed when receive has ended
 	wireClosed bool          // guarded by mu; set by who pauses, or by Close
@@ -123,15 +127,20 @@ func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Re
 	}
 	d.mads.left = madBurst * (units.Second / madsPerSecond)
 	d.nap.Store(int64(pollNap))
-	d.port = port{active: l.ready, name: l.name, rate: l.rate, mtu: mtu, gids: newGIDs(l.addrs)}
+	d.port = port{active: l.ready, up: l.ready, name: l.name, rate: l.rate, mtu: mtu, gids: newGIDs(l.addrs)}
 	var err error
 	d.core, err = endpoint.New(endpoint.Config{
 		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.MaxQP, Window: func(mtu ib.MTU) int { return windowOf(o.Window, &o.Shape, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
 		Collect: o.collect.core(), Turnaround: *o.Turns,
 	})
 	d.batch.init()
-	d.shaper = newShaper(o.Shape, !l.addrs[0].Is4(), c.world == nil)
+	d.shapeAt.Store(math.MaxInt64)
+	d.shaper = d.newShaper(o.Shape)
 	return d, err
+}
+
+func (d *device) newShaper(s Shape) *shaper {
+	return newShaper(s, !d.link.addrs[0].Is4(), d.clock.world == nil)
 }
 
 // resolve finds the way to an address: which of the device's own addresses it
@@ -265,6 +274,8 @@ func (d *device) unusable(op string) error {
 	switch {
 	case d.closed:
 		return verbs.Errorf(op, d.name, verbs.ErrClosed, "")
+	case d.died:
+		return verbs.Errorf(op, d.name, verbs.ErrNoDevice, "the device has failed for good: close it, and open it anew")
 	case d.port.gone:
 		return verbs.Errorf(op, d.name, verbs.ErrNoDevice, "interface %s is gone, and the device with it: close it, and open it anew where there is one of that name", d.port.name)
 	}
@@ -431,6 +442,7 @@ func (d *device) Counters() map[string]uint64 {
 	if d.shaper != nil {
 		lost = d.shaper.lost
 	}
+	failures := d.loses
 	d.mu.Unlock()
 	ringDrops := uint64(0)
 	if w, ok := d.wire.(ringer); ok {
@@ -439,7 +451,7 @@ func (d *device) Counters() map[string]uint64 {
 	return map[string]uint64{
 		"rcvd_pkts": c.RxPackets, "rcvd_bytes": c.RxBytes, "sent_pkts": c.TxPackets, "sent_bytes": c.TxBytes,
 		"rx_icrc_encapsulated": d.counters.badICRC.Load(), "rx_malformed": d.counters.malformed.Load() + c.Malformed,
-		"tx_refused": d.counters.sendErrors.Load(), "tx_shape_lost": lost, "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread, "rx_ring_dropped": ringDrops,
+		"tx_refused": d.counters.sendErrors.Load(), "tx_shape_lost": lost, "tx_failure_lost": failures.lostSent, "rx_failure_lost": failures.lostArrive, "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread, "rx_ring_dropped": ringDrops,
 		"rx_wrong_service": c.WrongService, "rx_wrong_source": c.WrongSource, "rx_mads_dropped": c.MADsDropped,
 		"qkey_viol_cntr": c.BadQKey, "rx_ud_no_receive": c.UDNoReceive, "rx_ud_too_long": c.UDTooLong,
 		"rx_dropped_by_qp": c.DroppedByQP, "local_key_faults": c.LocalFaults, "remote_key_faults": c.RemoteKeyFaults,

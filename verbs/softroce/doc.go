@@ -66,6 +66,11 @@
 // addresses of the interface, and what changes is told by asynchronous events. A device
 // whose interface is gone has a verbs.LostDevice's end.
 //
+// # Failures
+//
+// Devices are verbs.Failers and verbs.LinkFailers: ports, links, queue pairs and whole
+// devices fail on demand, to test what is built on them (docs/failures.md).
+//
 // One lock guards a device: connections that should not share it go on devices
 // of their own, one for each address.
 //

@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +100,9 @@ func (d *device) empty(rounds int) bool {
 		}
 		if len(d.batch.messages) == 0 {
 			break
+		}
+		if d.losesSent() {
+			continue
 		}
 		d.mu.Unlock()
 		wireSends()
@@ -210,7 +214,7 @@ func (d *device) receive() {
 func (d *device) deliver(packets []endpoint.Packet) {
 	wireReceives()
 	d.mu.Lock()
-	if d.closed {
+	if d.closed || d.losesReceived(len(packets)) {
 		d.mu.Unlock()
 		return
 	}
@@ -225,7 +229,7 @@ func (d *device) deliver(packets []endpoint.Packet) {
 // pollWire takes in what has come, and reports whether there was anything.
 func (d *device) pollWire() bool {
 	d.polls.Add(1)
-	if d.shaper != nil && d.shapeAt.Load() <= int64(d.Now()) {
+	if at := d.shapeAt.Load(); at != math.MaxInt64 && at <= int64(d.Now()) {
 		d.mu.Lock()
 		d.flush()
 	}

@@ -81,6 +81,8 @@ func (d *device) change(f *netif.Facts) {
 			addrs = []netip.Addr{own}
 		}
 	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	d.mu.Lock()
 	was := d.port
 	next := was.follow(f, addrs, d.core.GIDUsed, d.opt.collect.bytes())
@@ -91,11 +93,7 @@ func (d *device) change(f *netif.Facts) {
 	switch {
 	case next.gone && was.gone:
 	case next.gone:
-		d.pause() // for good
-		d.wire.stop()
-		<-d.received
-		d.closeWire()
-		d.become(&was, &next)
+		d.end(&was, &next)
 	case slices.Equal(was.gids, next.gids) && was.active == next.active:
 		d.become(&was, &next)
 	default:
@@ -104,32 +102,4 @@ func (d *device) change(f *netif.Facts) {
 		d.become(&was, &next)
 		d.resume()
 	}
-}
-
-// become makes next the port's state, and raises the events.
-func (d *device) become(was, next *port) {
-	d.mu.Lock()
-	defer d.flush()
-	d.muteWire() // new addresses' sockets, too
-	if d.closed {
-		return
-	}
-	d.port = *next
-	d.core.SetPort(gidAddrs(next.gids), next.mtu)
-	for _, t := range was.events(next) {
-		d.raisePort(t)
-	}
-	if next.gone && !was.gone {
-		d.core.Fail(d.now())
-		close(d.gone)
-	}
-}
-
-// gidAddrs are the addresses of the table's places.
-func gidAddrs(table []gidEntry) []netip.Addr {
-	var addrs []netip.Addr
-	for _, e := range table {
-		addrs = append(addrs, e.addr)
-	}
-	return addrs
 }

@@ -14,7 +14,9 @@ import (
 // (drivers/infiniband/core/cache.c) for the GID table.
 type port struct {
 	active bool
-	gone   bool // with its interface, for good
+	up     bool // as its interface is
+	down   bool // SetPort says so
+	gone   bool // with its interface, or since the device died, for good
 	name   string
 	rate   int64  // bits per second, 0 for unknown
 	mtu    ib.MTU // the largest path MTU
@@ -71,11 +73,12 @@ func (p *port) follow(f *netif.Facts, addrs []netip.Addr, used func(int) bool, m
 	next := *p
 	next.name, next.rate = f.Name, f.Rate
 	if p.gone || f.Gone {
-		next.gone, next.active = true, false
+		next.gone, next.active, next.up = true, false, false
 		next.gids = nextGIDs(p.gids, nil, used)
 		return next
 	}
-	next.active = f.Active()
+	next.up = f.Active()
+	next.active = next.up && !next.down
 	if m := pathMTU(f.MTU, more); m > 0 { // else the port keeps what no packet fits any more
 		next.mtu = m
 	}
@@ -120,4 +123,47 @@ func (p *port) at(i int) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return p.gids[i].addr, true
+}
+
+// become makes next the port's state, and raises the events.
+func (d *device) become(was, next *port) {
+	d.mu.Lock()
+	defer d.flush()
+	d.muteWire() // new addresses' sockets, too
+	if d.closed {
+		return
+	}
+	d.port = *next
+	d.core.SetPort(gidAddrs(next.gids), next.mtu)
+	for _, t := range was.events(next) {
+		d.raisePort(t)
+	}
+	if next.gone && !was.gone {
+		d.core.Fail(d.now())
+		if d.gone != nil {
+			close(d.gone)
+		}
+	}
+}
+
+// end is become for a port that is gone: no packet passes any more.
+func (d *device) end(was, next *port) {
+	if d.clock.world == nil {
+		d.pause() // for good
+		d.wire.stop()
+		<-d.received
+		d.closeWire()
+	} else {
+		d.wire.stop()
+	}
+	d.become(was, next)
+}
+
+// gidAddrs are the addresses of the table's places.
+func gidAddrs(table []gidEntry) []netip.Addr {
+	var addrs []netip.Addr
+	for _, e := range table {
+		addrs = append(addrs, e.addr)
+	}
+	return addrs
 }

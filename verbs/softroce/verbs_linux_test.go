@@ -542,6 +542,7 @@ func TestManyQueuePairsOverAFaultyWire(t *testing.T) {
 		x.qp, y.qp = x.newQP(), y.newQP()
 		x.me, y.me = verbs.Endpoint{GID: a.me.GID, QPN: x.qp.Num()}, verbs.Endpoint{GID: b.me.GID, QPN: y.qp.Num()}
 		p := params([]ib.MTU{256, 1024, 4096}[i%3])
+		p.Timeout = 16 // 268 ms: a busy machine stands still for half a second, which is seven of the default
 		if err := errors.Join(verbs.ConnectRC(x.qp, x.me, y.me, p), verbs.ConnectRC(y.qp, y.me, x.me, p)); err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,20 @@ func (e *Endpoint) useGID(i, more int) {
 	e.users[i] += more
 }
 
+// FailQP takes a queue pair to the error state, with EventQPFatal, unless it is in RESET or in that
+// state. It reports whether there is one of that number.
+func (e *Endpoint) FailQP(now units.Time, num uint32) bool {
+	q := e.qps.get(num)
+	if q == nil {
+		return false
+	}
+	if s := q.State(); s != ib.Reset && s != ib.Err {
+		e.raise(Event{Type: ib.EventQPFatal, QP: q})
+		q.fail(now)
+	}
+	return true
+}
+
 // Fail takes all queue pairs that are in use to the error state, which flushes their
 // requests.
 func (e *Endpoint) Fail(now units.Time) {

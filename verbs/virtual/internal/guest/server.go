@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/internal/sockpeer"
 )
 
 // Server serves device nodes to the processes that open them.
@@ -325,18 +327,11 @@ func isUserfaultfd(f *os.File) bool {
 
 // peer returns the process at the other end.
 func (k *conn) peer() (pid int, err error) {
-	raw, err := k.c.SyscallConn()
+	peer, err := sockpeer.Of(k.c)
 	if err != nil {
 		return 0, err
 	}
-	var cred *unix.Ucred
-	controlErr := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(err, controlErr); err != nil {
-		return 0, err
-	}
-	return int(cred.Pid), nil
+	return int(peer.Pid), nil
 }
 
 // waitReadable returns nil when a pidfd says that its process has ended, and an error
