@@ -45,6 +45,7 @@ bit<8> valids(in one_t[4] s) { return (s[0].isValid() ? 8w8 : 0) + (s[1].isValid
 		{"8.20: setInvalid of either makes all invalid", top, "", "u_t u; u.x = { 1 }; u.y.setInvalid(); hdr.h.a = u.isValid() ? 8w1 : 2;", []string{zero + "02 00 0000 00000000"}},
 		{"8.20: a member that is assigned", top, "", "u_t u; u.x = { 1 }; u.y = { 2, 3 }; hdr.h.a = u.x.isValid() ? 8w1 : 2; hdr.h.b = u.y.w;", []string{zero + "02 03 0000 00000000"}},
 		{"8.20: an invalid header that is assigned", top, "", "u_t u; one_t n; u.y = { 2, 3 }; u.x = n; hdr.h.a = u.isValid() ? 8w1 : 2;", []string{zero + "02 00 0000 00000000"}},
+		{"8.20: an invalid header that is assigned to itself", top, "", "u_t u; u.y = { 2, 3 }; u.x = u.x; hdr.h.a = u.isValid() ? 8w1 : 2; u.y = { 2, 3 }; u.y = u.y; hdr.h.b = u.y.w;", []string{zero + "02 03 0000 00000000"}},
 		{"8.20: {#} to a member", top, "", "u_t u; u.y = { 2, 3 }; u.y = {#}; hdr.h.a = u.isValid() ? 8w1 : 2;", []string{zero + "02 00 0000 00000000"}},
 		{"8.20: {#} to a union", top, "", "u_t u; u.y = { 2, 3 }; u = {#}; hdr.h.a = u.isValid() ? 8w1 : 2;", []string{zero + "02 00 0000 00000000"}},
 		{"8.20: a union compared with {#}", top, "", "u_t u; hdr.h.a = u == (u_t){#} ? 8w1 : 2; u.x = { 0 }; hdr.h.b = u == (u_t){#} ? 8w1 : 2;", []string{zero + "01 02 0000 00000000"}},

@@ -409,7 +409,10 @@ func (c *compiler) copyTo(dst, src place) act {
 	do, so := dst.off, src.off
 	var cp act
 	if dst.dyn == nil && src.dyn == nil {
-		if do == so {
+		switch {
+		case do == so && after != nil:
+			return after
+		case do == so:
 			return func(*machine) {}
 		}
 		if n == 2 {
