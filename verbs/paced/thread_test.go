@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -268,8 +269,8 @@ func BenchmarkLateness(b *testing.B) {
 				d.mu.Unlock()
 			}
 			slices.Sort(late)
-			b.ReportMetric(float64(late[len(late)/2].Nanoseconds())/1e3, "p50-us")
-			b.ReportMetric(float64(late[len(late)*99/100].Nanoseconds())/1e3, "p99-us")
+			b.ReportMetric(float64(quantile.Of(late, 0.5).Nanoseconds())/1e3, "p50-us")
+			b.ReportMetric(float64(quantile.Of(late, 0.99).Nanoseconds())/1e3, "p99-us")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
