@@ -3,7 +3,6 @@ package bench
 import (
 	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -58,7 +57,7 @@ func (m *measurement) fairShares(now units.Time) error {
 		}
 		f.tally.windowed, f.tally.atWindow = true, f.delivered.Payload
 	}
-	fair, err := maxmin.Rates(s.capacity, s.paths)
+	fair, err := fabric.FairRates(s.capacity, s.paths)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (m *measurement) fairShares(now units.Time) error {
 				s.ofLabel, s.fairOfThat = append(s.ofLabel, s.got[j]), append(s.fairOfThat, s.fair[j])
 			}
 		}
-		m.labels[i].fairness.add(stats.Jain(s.ofLabel), stats.Float(maxmin.Distance(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
+		m.labels[i].fairness.add(stats.Jain(s.ofLabel), stats.Float(fabric.Unfairness(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
 	}
 	for at, i := range m.shown {
 		m.jain.row[at], m.distance.row[at] = m.labels[i].fairness.jain, m.labels[i].fairness.distance

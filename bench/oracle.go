@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -17,7 +16,7 @@ import (
 // flows and their acknowledgements fill no link beyond its usable share.
 type oracle struct {
 	sim      *simulation
-	solver   maxmin.Solver
+	solver   fabric.FairSolver
 	usable   []float64 // bits on the wire that each link may carry in a second
 	capacity []float64 // of it, what acknowledgements leave
 	acks     []float64 // bits of acknowledgements that each link carries in a second

@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -89,7 +88,7 @@ func (ps *programs) configure(path string) error {
 	entries, err := infile.Read(path, infile.MaxText)
 	for _, s := range ps.stages {
 		if err == nil {
-			err = stf.Configure(s.Pipeline(), path, entries)
+			err = p4.Configure(s.Pipeline(), path, entries)
 		}
 	}
 	return err

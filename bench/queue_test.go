@@ -2,11 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/bench/internal/stats"
@@ -225,7 +223,7 @@ workloads:
 // same percentiles.
 func TestOccupancy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := occupancy{h: hdrhistogram.New(1, maxQueue, 3), least: math.MaxInt64}
+		o := occupancy{h: stats.NewHistogram(1, maxQueue)}
 		var all []int // one a picosecond
 		held := 0
 		for range rapid.IntRange(1, 20).Draw(t, "changes") {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -114,15 +115,12 @@ type figures struct {
 	refused        int
 }
 
-func (f *figures) error(q float64) units.Time { return quantile(f.errors, q) }
-func (f *figures) bound(q float64) units.Time { return quantile(f.bounds, q) }
+func (f *figures) error(q float64) units.Time { return sortedQuantile(f.errors, q) }
+func (f *figures) bound(q float64) units.Time { return sortedQuantile(f.bounds, q) }
 
-func quantile(v []units.Time, q float64) units.Time {
-	if len(v) == 0 {
-		return 0
-	}
+func sortedQuantile(v []units.Time, q float64) units.Time {
 	slices.Sort(v)
-	return v[int(q*float64(len(v)-1))]
+	return quantile.Of(v, q)
 }
 
 // check maps the instant t both ways and wants the truth within the bound.

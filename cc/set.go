@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
-// PaperSet is the name of a scheme's defaults among its sets.
-const PaperSet = "paper"
+// paperSet is the name of a scheme's defaults among its sets.
+const paperSet = "paper"
 
 // Set is a complete configuration by name, beside the defaults: that of a paper's public
 // code, where it differs from the paper's text.
@@ -27,12 +27,12 @@ func NewSet[C any](name, source string, config func() C) Set {
 }
 
 // ConfigOf returns a pointer to a new configuration with the values of a set; those of
-// PaperSet, or without a name, are the defaults.
+// paperSet, or without a name, are the defaults.
 func (s *Scheme) ConfigOf(set string) (any, error) {
-	if set == "" || set == PaperSet {
+	if set == "" || set == paperSet {
 		return s.DefaultConfig(), nil
 	}
-	names := []string{PaperSet}
+	names := []string{paperSet}
 	for _, one := range s.Sets {
 		if one.Name == set {
 			return one.Config(), nil

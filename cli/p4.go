@@ -23,7 +23,6 @@ import (
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -207,13 +206,13 @@ func stfFiles(program string) (files []string, read func(string) ([]byte, error)
 func testSTF(prog *p4.Program, file string, read func(string) ([]byte, error)) p4TestFile {
 	t := p4TestFile{File: file}
 	text, err := read(file)
-	var script *stf.Script
+	var script *p4.Script
 	if err == nil {
-		script, err = stf.Parse(file, text)
+		script, err = p4.ParseScript(file, text)
 	}
-	var r stf.Result
+	var r p4.Result
 	if err == nil {
-		r, err = stf.Run(prog, script)
+		r, err = p4.RunScript(prog, script)
 	}
 	t.Packets, t.Expected = r.Packets, r.Expected
 	for _, f := range r.Failures {
@@ -298,7 +297,7 @@ a packet test (.stf).`,
 				if err != nil {
 					return usageError{err}
 				}
-				if err := stf.Configure(pl, entries, text); err != nil {
+				if err := p4.Configure(pl, entries, text); err != nil {
 					return err
 				}
 			}

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch"
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // switchFlags holds the flags of sluice switch.
@@ -99,7 +98,7 @@ func (f *switchFlags) config() (softswitch.Config, error) {
 	}
 	text, err := infile.Read(f.entries, infile.MaxText)
 	if err == nil {
-		err = stf.Configure(c.Pipeline, f.entries, text)
+		err = p4.Configure(c.Pipeline, f.entries, text)
 	}
 	return c, err
 }

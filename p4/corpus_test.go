@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/check"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/parse"
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // unsupported matches an error of a construct that is not run here, after its position.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/sluice-rdma/sluice/p4/run"
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/lint"
-	"github.com/sluice-rdma/sluice/p4/run"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
 )
 
 // Targets are the chips that a program can be for, by name.

@@ -1,8 +1,8 @@
 // Package p4 runs P4_16 programs as switches: Load reads, checks and compiles a
 // program, Program.New makes a switch that runs it.
 //
-// The work is done below: p4/parse reads the text, p4/check types it, p4/run compiles it
-// and holds a switch's state. This package exports what other packages need.
+// The work is done below: package parse reads the text, check types it, run compiles it
+// and holds a switch's state, stf runs packet tests. This package exports what other packages need.
 // Architectures are v1model (as BMv2's simple_switch has it) and TNA (Tofino 1 and 2).
 package p4
 
@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-rdma/sluice/p4/internal/check"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/parse"
-	"github.com/sluice-rdma/sluice/p4/run"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
 )
 
-// The types of a running program. See package run.
+// The types of a running program.
 type (
 	// Program is compiled code without state; any number of pipelines may share it.
 	Program = run.Program

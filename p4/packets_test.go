@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // The packet tests of all programs, those of Sluice and those of testdata. Programs for Tofino do the same on both chips.

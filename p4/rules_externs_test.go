@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -3,7 +3,7 @@ package p4
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // Keys wider than a word (14.2.1.1): each kind of match passes from word to word. hdr.h.s is "123456789", 0x313233343536373839, but for its

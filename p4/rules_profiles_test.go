@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // Members and groups of action profiles and selectors, as the control plane makes them (v1model, after P4Runtime): what is refused,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // A tableRule is a table t, which sets hdr.h.b, entries of the control plane, and packets.

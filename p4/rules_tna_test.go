@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // Objects of TNA: what their methods give with and without the arguments that may be left out, and where a value is not wanted.

@@ -54,13 +54,13 @@ func DefaultPingConfig() PingConfig {
 	return c
 }
 
-// Pinger is one end of rping's exchange. The client advertises memory; the server
+// pinger is one end of rping's exchange. The client advertises memory; the server
 // reads it and confirms; the client advertises other memory; the server writes
 // there what it read and confirms. The messages are rping's, so either end may be
-// the real rping once the two queue pairs are connected. The Pinger does not
+// the real rping once the two queue pairs are connected. The pinger does not
 // connect them: Over does so by TCP, and a connection manager takes QP and calls
 // Ready before it answers the other end.
-type Pinger struct {
+type pinger struct {
 	cfg     PingConfig
 	dev     verbs.Device
 	pd      verbs.PD
@@ -85,22 +85,22 @@ const (
 // errStopped is the error of a run that Stop ended.
 var errStopped = errors.New("stopped")
 
-// NewPinger makes the queue pair and the memory of one end.
-func NewPinger(dev verbs.Device, cfg PingConfig) (*Pinger, error) {
+// newPinger makes the queue pair and the memory of one end.
+func newPinger(dev verbs.Device, cfg PingConfig) (*pinger, error) {
 	if err := errors.Join(paths.Check(&cfg.Path), pingSettings.Check(&cfg)); err != nil {
 		return nil, err
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = time.Minute
 	}
-	p := &Pinger{cfg: cfg, dev: dev, buf: make([]byte, pingBuf), times: newSamples()}
+	p := &pinger{cfg: cfg, dev: dev, buf: make([]byte, pingBuf), times: newSamples()}
 	if err := p.make(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-func (p *Pinger) make() (err error) {
+func (p *pinger) make() (err error) {
 	if p.pd, err = p.dev.AllocPD(); err != nil {
 		return err
 	}
@@ -121,16 +121,16 @@ func (p *Pinger) make() (err error) {
 }
 
 // QP is the queue pair, in RESET.
-func (p *Pinger) QP() verbs.QP { return p.qp }
+func (p *pinger) QP() verbs.QP { return p.qp }
 
 // Ready posts the first receive. The queue pair must have left RESET.
-func (p *Pinger) Ready() error {
+func (p *pinger) Ready() error {
 	_, err := p.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingRecv, pingInfo)}}})
 	return err
 }
 
 // Over connects over a TCP exchange.
-func (p *Pinger) Over(conn *exchange.Conn) error {
+func (p *pinger) Over(conn *exchange.Conn) error {
 	from, err := route.Choose(p.dev, p.cfg.Port, toward(conn, p.cfg.GID, p.cfg.IPv6))
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 }
 
 // Close gives everything back.
-func (p *Pinger) Close() error {
+func (p *pinger) Close() error {
 	var errs []error
 	if p.qp != nil {
 		errs = append(errs, p.qp.Close())
@@ -180,13 +180,13 @@ type PingResult struct {
 	MaxUs stats.Float `json:"t_max_us"`
 }
 
-func (p *Pinger) result() *PingResult {
+func (p *pinger) result() *PingResult {
 	l := p.times.latency()
 	return &PingResult{p.times.n, p.cfg.Size, l.MinUs, l.AvgUs, l.MaxUs}
 }
 
 // Client plays the client. It returns what it has seen also if it fails.
-func (p *Pinger) Client() (*PingResult, error) {
+func (p *pinger) Client() (*PingResult, error) {
 	source := p.buf[pingSource:][:p.cfg.Size]
 	sink := p.buf[pingSink:][:p.cfg.Size]
 	letter := byte('A')
@@ -215,7 +215,7 @@ func (p *Pinger) Client() (*PingResult, error) {
 }
 
 // lost reports that the server went away before its client was done.
-func (p *Pinger) lost(err error) error {
+func (p *pinger) lost(err error) error {
 	if over(err) == nil {
 		return fmt.Errorf("the server ended the connection after %d pings", p.times.n)
 	}
@@ -241,7 +241,7 @@ func pingText(b []byte, ping int, letter byte) byte {
 }
 
 // Serve is the server until the other end has left.
-func (p *Pinger) Serve() error {
+func (p *pinger) Serve() error {
 	for {
 		source, err := p.offered()
 		if err != nil {
@@ -289,7 +289,7 @@ type region struct {
 }
 
 // offered waits for the client's next offer.
-func (p *Pinger) offered() (region, error) {
+func (p *pinger) offered() (region, error) {
 	wc, err := p.await(ib.WCRecv)
 	if err != nil {
 		return region{}, err
@@ -303,7 +303,7 @@ func (p *Pinger) offered() (region, error) {
 }
 
 // carry reads from the client's memory, or writes to it.
-func (p *Pinger) carry(op ib.WROpcode, r region, n int) error {
+func (p *pinger) carry(op ib.WROpcode, r region, n int) error {
 	_, err := p.qp.PostSend([]verbs.SendWR{{
 		Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingSink, n)}, RemoteAddr: r.addr, RKey: r.rkey,
 	}})
@@ -314,10 +314,10 @@ func (p *Pinger) carry(op ib.WROpcode, r region, n int) error {
 }
 
 // goAhead signals the client to continue. Its length matters, its content does not.
-func (p *Pinger) goAhead() error { return p.send() }
+func (p *pinger) goAhead() error { return p.send() }
 
 // advertise offers the client's memory.
-func (p *Pinger) advertise(at int) error {
+func (p *pinger) advertise(at int) error {
 	b := p.buf[pingSend:]
 	binary.BigEndian.PutUint64(b, p.mr.Addr()+uint64(at))
 	binary.BigEndian.PutUint32(b[8:], p.mr.RKey())
@@ -325,14 +325,14 @@ func (p *Pinger) advertise(at int) error {
 	return p.send()
 }
 
-func (p *Pinger) send() error {
+func (p *pinger) send() error {
 	_, err := p.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingSend, pingInfo)}}})
 	return err
 }
 
 // await waits for a completion of a kind, and posts the next receive if it was one.
 // Completions of sends are skipped: the other end's answer implies them.
-func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
+func (p *pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 	const slice = 100 * time.Millisecond // between questions to Stop
 	for idle := time.Duration(0); ; {
 		if err := p.cq.ReqNotify(false); err != nil {
@@ -378,7 +378,7 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 	}
 }
 
-func (p *Pinger) show(what string, text []byte) {
+func (p *pinger) show(what string, text []byte) {
 	if p.cfg.Data == nil {
 		return
 	}
@@ -387,7 +387,7 @@ func (p *Pinger) show(what string, text []byte) {
 }
 
 // now reads the device's clock.
-func (p *Pinger) now() units.Time {
+func (p *pinger) now() units.Time {
 	if c, ok := p.dev.(verbs.PreciseClock); ok {
 		return c.NowPrecise()
 	}
@@ -397,7 +397,7 @@ func (p *Pinger) now() units.Time {
 // PingClient connects over a TCP exchange and plays the client. It closes conn.
 func PingClient(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) (*PingResult, error) {
 	var result *PingResult
-	err := ping(dev, conn, cfg, func(p *Pinger) (err error) {
+	err := ping(dev, conn, cfg, func(p *pinger) (err error) {
 		result, err = p.Client()
 		return err
 	})
@@ -407,12 +407,12 @@ func PingClient(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) (*PingRes
 // PingServe connects over a TCP exchange and plays the server until the client
 // closes it. It closes conn.
 func PingServe(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) error {
-	return ping(dev, conn, cfg, (*Pinger).Serve)
+	return ping(dev, conn, cfg, (*pinger).Serve)
 }
 
-func ping(dev verbs.Device, conn *exchange.Conn, cfg PingConfig, play func(*Pinger) error) error {
+func ping(dev verbs.Device, conn *exchange.Conn, cfg PingConfig, play func(*pinger) error) error {
 	return whileThere(dev, conn, func() error {
-		p, err := NewPinger(dev, cfg)
+		p, err := newPinger(dev, cfg)
 		if err == nil {
 			if err = p.Over(conn); err == nil {
 				if p.cfg.Stop == nil {

@@ -69,25 +69,25 @@ func TestPingTextGoesRound(t *testing.T) {
 }
 
 // pingers connects two ends without an exchange.
-func pingers(t *testing.T, c PingConfig) (client, server *Pinger) {
+func pingers(t *testing.T, c PingConfig) (client, server *pinger) {
 	t.Helper()
 	a, b := model(t, "")
 	var err error
-	if client, err = NewPinger(a, c); err != nil {
+	if client, err = newPinger(a, c); err != nil {
 		t.Fatal(err)
 	}
-	if server, err = NewPinger(b, c); err != nil {
+	if server, err = newPinger(b, c); err != nil {
 		t.Fatal(err)
 	}
 	ends := make([]verbs.Endpoint, 2)
-	for i, p := range []*Pinger{client, server} {
+	for i, p := range []*pinger{client, server} {
 		gid, err := p.dev.GID(1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ends[i] = verbs.Endpoint{GID: gid, QPN: p.QP().Num()}
 	}
-	for i, p := range []*Pinger{client, server} {
+	for i, p := range []*pinger{client, server} {
 		if err := errors.Join(verbs.ConnectRC(p.QP(), ends[i], ends[1-i], verbs.DefaultRC()), p.Ready()); err != nil {
 			t.Fatal(err)
 		}
@@ -103,21 +103,21 @@ func pingers(t *testing.T, c PingConfig) (client, server *Pinger) {
 // A client that does not play by the rules ends the game, and nothing else.
 func TestServerOfABadClient(t *testing.T) {
 	for name, x := range map[string]struct {
-		do   func(*Pinger) error
+		do   func(*pinger) error
 		want string
 	}{
-		"too much":  {func(p *Pinger) error { p.cfg.Size = 1 << 20; return p.advertise(pingSource) }, "offers 1048576 bytes"},
-		"nothing":   {func(p *Pinger) error { p.cfg.Size = 0; return p.advertise(pingSource) }, "offers 0 bytes"},
-		"wrong key": {func(p *Pinger) error { return p.advertise(pingBuf) }, "remote access error"},
-		"short": {func(p *Pinger) error {
+		"too much":  {func(p *pinger) error { p.cfg.Size = 1 << 20; return p.advertise(pingSource) }, "offers 1048576 bytes"},
+		"nothing":   {func(p *pinger) error { p.cfg.Size = 0; return p.advertise(pingSource) }, "offers 0 bytes"},
+		"wrong key": {func(p *pinger) error { return p.advertise(pingBuf) }, "remote access error"},
+		"short": {func(p *pinger) error {
 			_, err := p.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, SGL: []verbs.SGE{verbs.SGEOf(p.mr, 0, 7)}}})
 			return err
 		}, "in a message of 7"},
-		"long": {func(p *Pinger) error {
+		"long": {func(p *pinger) error {
 			_, err := p.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, SGL: []verbs.SGE{verbs.SGEOf(p.mr, 0, 100)}}})
 			return err
 		}, "local length error"},
-		"silence": {func(*Pinger) error { return nil }, "nothing has happened for 200ms"},
+		"silence": {func(*pinger) error { return nil }, "nothing has happened for 200ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultPingConfig()
@@ -176,7 +176,7 @@ func TestPingConfig(t *testing.T) {
 	} {
 		c := DefaultPingConfig()
 		change(&c)
-		if _, err := NewPinger(a, c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newPinger(a, c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

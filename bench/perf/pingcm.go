@@ -15,7 +15,7 @@ import (
 const partingTime = 2 * time.Second
 
 // cmParams returns what rping asks of rdma_cm: one Read at a time, all retries.
-func (p *Pinger) cmParams() (rdmacm.Params, error) {
+func (p *pinger) cmParams() (rdmacm.Params, error) {
 	params := rdmacm.DefaultParams()
 	params.ResponderResources, params.InitiatorDepth, params.PathMTU = 1, 1, p.cfg.MTU
 	if p.cfg.GID >= 0 {
@@ -33,7 +33,7 @@ func (p *Pinger) cmParams() (rdmacm.Params, error) {
 }
 
 // play plays over a connection, and parts.
-func (p *Pinger) play(c *rdmacm.Conn, game func() error) error {
+func (p *pinger) play(c *rdmacm.Conn, game func() error) error {
 	asked := p.cfg.Stop
 	p.cfg.Stop = func() bool { return c.Err() != nil || asked != nil && asked() }
 	err := game()
@@ -45,7 +45,7 @@ func (p *Pinger) play(c *rdmacm.Conn, game func() error) error {
 
 // PingDial connects by rdma_cm's protocol, as rping does, and plays the client.
 func PingDial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, cfg PingConfig) (*PingResult, error) {
-	p, err := NewPinger(dev, cfg)
+	p, err := newPinger(dev, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func PingListen(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg P
 // pingRequest answers a request, and plays the server if wanted says so once the client
 // is there.
 func pingRequest(ctx context.Context, r *rdmacm.Request, dev verbs.Device, cfg PingConfig, wanted func() bool) error {
-	p, err := NewPinger(dev, cfg)
+	p, err := newPinger(dev, cfg)
 	if err != nil {
 		return errors.Join(err, r.Reject(nil))
 	}

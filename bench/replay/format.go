@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Version is the version of the format. A Reader refuses any other.
-const Version = 1
+// formatVersion is the version of the format. A Reader refuses any other.
+const formatVersion = 1
 
 // magic begins a file: a byte that no text has, the name, and an end of line that a
 // transfer as text would spoil.

@@ -31,8 +31,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if _, err := io.ReadFull(d.r, head); err != nil || string(head[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: it does not begin as one that sluice perf --record wrote", ErrCorrupt)
 	}
-	if head[len(magic)] != Version {
-		return nil, fmt.Errorf("%w: it has version %d of the format, and this program reads version %d", ErrCorrupt, head[len(magic)], Version)
+	if head[len(magic)] != formatVersion {
+		return nil, fmt.Errorf("%w: it has version %d of the format, and this program reads version %d", ErrCorrupt, head[len(magic)], formatVersion)
 	}
 	return d, nil
 }

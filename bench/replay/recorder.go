@@ -44,7 +44,7 @@ func NewRecorder(w io.Writer) *Recorder {
 	if _, err := r.w.WriteString(magic); err != nil {
 		r.err = err
 	}
-	if err := r.w.WriteByte(Version); err != nil {
+	if err := r.w.WriteByte(formatVersion); err != nil {
 		r.err = err
 	}
 	go r.run()

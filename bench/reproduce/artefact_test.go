@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -155,7 +156,7 @@ func artefactMedian(runs []artefactFigures) (m artefactFigures) {
 			v = append(v, of(&runs[i]))
 		}
 		slices.Sort(v)
-		return v[len(v)/2]
+		return quantile.Of(v, 0.5)
 	}
 	for i := range runs[0].SlowdownP99 {
 		m.SlowdownP99 = append(m.SlowdownP99, median(func(f *artefactFigures) float64 { return f.SlowdownP99[i] }))

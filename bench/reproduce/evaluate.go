@@ -30,7 +30,7 @@ func evaluate(p *plan, f sweep.Folder) (*Report, error) {
 // listed counts the rows of the papers' list, without rows that stand beside another.
 func listed() int {
 	n := 0
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		for _, r := range p.Rows {
 			if r.Beside == "" {
 				n++

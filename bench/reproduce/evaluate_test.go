@@ -114,7 +114,7 @@ func tiny() *Row {
 			}
 		},
 	}
-	r.complete(Papers()[0], &paperRow{ID: "timely-jain", Kind: kindOrder, Source: "nowhere"})
+	r.complete(allPapers()[0], &paperRow{ID: "timely-jain", Kind: kindOrder, Source: "nowhere"})
 	return r
 }
 

@@ -37,7 +37,7 @@ All rows take their systems from one file,
 
 `)
 	fmt.Fprintf(&b, "%s\n", strings.ReplaceAll(r.Summary(), "\n", "\n\n"))
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		r.markdownPaper(&b, p, known)
 	}
 	r.markdownDeviations(&b, known)

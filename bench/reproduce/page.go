@@ -42,7 +42,7 @@ type pageRow struct {
 func (r *Report) Page(w io.Writer) error {
 	known := differences()
 	var papers []pagePaper
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		one := pagePaper{paper: p}
 		for _, about := range p.Rows {
 			row := r.row(about.ID)

@@ -52,8 +52,8 @@ func (p *paperRow) value(name string) float64 {
 //go:embed papers.yaml
 var papersYAML []byte
 
-// Papers returns what the papers measured, in the order of papers.yaml.
-func Papers() []*paper {
+// allPapers returns what the papers measured, in the order of papers.yaml.
+func allPapers() []*paper {
 	papers, err := parsePapers(papersYAML)
 	if err != nil {
 		panic(err) // it is part of the program

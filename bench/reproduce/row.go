@@ -130,7 +130,7 @@ func Rows() []*Row {
 		defined[row.ID] = row
 	}
 	var rows []*Row
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		for _, about := range p.Rows {
 			if row := defined[about.ID]; row != nil {
 				row.complete(p, about)

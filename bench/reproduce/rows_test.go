@@ -116,7 +116,7 @@ func systemsOf(t *testing.T, name string) []map[string]any {
 func TestPapers(t *testing.T) {
 	seen := map[string]bool{}
 	n := 0
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		if p.Title == "" || len(p.Setup) == 0 {
 			t.Errorf("%s lacks its title or set-up", p.Name)
 		}
@@ -168,7 +168,7 @@ func TestSelect(t *testing.T) {
 // Every deviation is about rows that there are.
 func TestDeviations(t *testing.T) {
 	listed := map[string]bool{}
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		for _, r := range p.Rows {
 			listed[r.ID] = true
 		}

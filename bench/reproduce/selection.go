@@ -20,7 +20,7 @@ func match(rows []*Row, pattern string) ([]string, error) {
 	if len(ids) > 0 {
 		return ids, nil
 	}
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		for _, about := range p.Rows {
 			if about.ID == pattern {
 				return nil, fmt.Errorf("%s (%s, %s) is in the papers' list and can't be run yet: sluice reproduce --list shows what can", pattern, p.Title, about.Source)

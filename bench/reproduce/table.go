@@ -112,7 +112,7 @@ func List(w io.Writer, rows []*Row) error {
 	}
 	grid := [][]string{{"row", "kind", "source", "seeds", "about", "in small"}}
 	var missing []string
-	for _, p := range Papers() {
+	for _, p := range allPapers() {
 		for _, about := range p.Rows {
 			r := defined[about.ID]
 			if r == nil {

@@ -4,7 +4,7 @@ import "testing"
 
 // BenchmarkCell is one cell, its result in memory; the simulation alone is the rest.
 func BenchmarkCell(b *testing.B) {
-	s, err := ParseSpec("small.yaml", []byte("scenarios: [quickstart]\nseeds: 2\n"))
+	s, err := parseSpec("small.yaml", []byte("scenarios: [quickstart]\nseeds: 2\n"))
 	if err != nil {
 		b.Fatal(err)
 	}

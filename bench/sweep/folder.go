@@ -140,7 +140,7 @@ func (f Folder) Plan() (*Plan, error) {
 	if err := infile.JSON(text, &p); err != nil {
 		return nil, fmt.Errorf("%s: %w: make the plan anew", f.path(planFile), err)
 	}
-	if p.Version != FormatVersion || p.Chunk < 1 || p.Cells < 1 || p.Cells > maxCells {
+	if p.Version != formatVersion || p.Chunk < 1 || p.Cells < 1 || p.Cells > maxCells {
 		return nil, fmt.Errorf("%s: version %d, chunk %d, %d cells: it is of another program: make the plan anew", f.path(planFile), p.Version, p.Chunk, p.Cells)
 	}
 	return &p, nil

@@ -91,7 +91,7 @@ func TestGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := ParseSpec("small.yaml", []byte(text))
+	spec, err := parseSpec("small.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,8 +208,8 @@ type Table interface {
 	Close() error
 }
 
-// NewCSV returns a Table that writes CSV, of a plan's sweep.
-func NewCSV(w io.Writer, p *Plan) (Table, error) {
+// newCSV returns a Table that writes CSV, of a plan's sweep.
+func newCSV(w io.Writer, p *Plan) (Table, error) {
 	t := &csvTable{plan: p, csv: csv.NewWriter(w)}
 	header := slices.Insert(slices.Clone(columns), slices.Index(columns, "scope"), p.Parameters...)
 	return t, t.csv.Write(header)
@@ -239,9 +239,9 @@ func (t *csvTable) Close() error {
 func NewTable(w io.Writer, name string, p *Plan) (Table, error) {
 	switch filepath.Ext(name) {
 	case ".csv":
-		return NewCSV(w, p)
+		return newCSV(w, p)
 	case ".parquet":
-		return NewParquet(w, p), nil
+		return newParquet(w, p), nil
 	}
 	return nil, fmt.Errorf("%s: the ending of the name is the format: take .csv or .parquet", name)
 }

@@ -136,7 +136,7 @@ func TestObjects(t *testing.T) {
 	if _, err := f.Plan(); err == nil || !strings.Contains(err.Error(), "s3://bkt/some/sweep/ has no sweep.json") {
 		t.Errorf("of no plan: %v", err)
 	}
-	spec, err := ParseSpec("small.yaml", []byte(small))
+	spec, err := parseSpec("small.yaml", []byte(small))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 // parquetRows is the number of rows of a row group: as many as the table holds in memory.
 const parquetRows = 1 << 15
 
-// NewParquet returns a Table that writes Parquet, of a plan's sweep.
-func NewParquet(w io.Writer, p *Plan) Table {
+// newParquet returns a Table that writes Parquet, of a plan's sweep.
+func newParquet(w io.Writer, p *Plan) Table {
 	text := func() parquet.Node { return parquet.Encoded(parquet.String(), &parquet.RLEDictionary) }
 	group := parquet.Group{
 		"cell": parquet.Int(64), "scenario": text(), "system": text(), "seed": parquet.Uint(64),

@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// FormatVersion is the version of a folder's files. It changes when a field changes its
+// formatVersion is the version of a folder's files. It changes when a field changes its
 // meaning or goes.
-const FormatVersion = 1
+const formatVersion = 1
 
 // Plan is a sweep as its folder has it in sweep.json; the cells are beside it.
 type Plan struct {
-	Version int    `json:"version"` // FormatVersion
+	Version int    `json:"version"` // formatVersion
 	Name    string `json:"name"`
 	// Program is the program that planned the cells, and alone may run them.
 	Program    string   `json:"program"`
@@ -151,7 +151,7 @@ func NewPlanner(f Folder, p Plan) (*Planner, error) {
 		return nil, fmt.Errorf("the program can't be told from others: its own file can't be read")
 	}
 	m.out.Plan = p
-	m.out.Version, m.out.Program = FormatVersion, m.program
+	m.out.Version, m.out.Program = formatVersion, m.program
 	m.lines = json.NewEncoder(&m.cells)
 	m.lines.SetEscapeHTML(false)
 	return m, nil

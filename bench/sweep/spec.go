@@ -138,11 +138,11 @@ func ReadSpec(file string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseSpec(file, text)
+	return parseSpec(file, text)
 }
 
-// ParseSpec is ReadSpec for a text. Scenario files are relative to the file's folder.
-func ParseSpec(file string, text []byte) (*Spec, error) {
+// parseSpec is ReadSpec for a text. Scenario files are relative to the file's folder.
+func parseSpec(file string, text []byte) (*Spec, error) {
 	s := &Spec{Name: strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml"), Chunk: 1, dir: filepath.Dir(file)}
 	if err := infile.YAML(text, s, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("%s: %s", file, strings.TrimSpace(yaml.FormatError(err, false, false)))

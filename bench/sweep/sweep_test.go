@@ -59,7 +59,7 @@ exclude:
 // planned makes a plan in a new folder.
 func planned(t *testing.T, text string) (Folder, *Planned) {
 	t.Helper()
-	s, err := ParseSpec("small.yaml", []byte(text))
+	s, err := parseSpec("small.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +92,11 @@ func merged(t *testing.T, f Folder) (csv, parquet []byte) {
 		t.Fatal(err)
 	}
 	var a, b bytes.Buffer
-	x, err := NewCSV(&a, p)
+	x, err := newCSV(&a, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := NewParquet(&b, p)
+	y := newParquet(&b, p)
 	if _, err := Merge(f, false, func(r *Row) error {
 		if err := x.Write(r); err != nil {
 			return err
@@ -278,7 +278,7 @@ func TestFailure(t *testing.T) {
 func TestPlannedAgain(t *testing.T) {
 	f, _ := planned(t, "scenarios: [quickstart]\nseeds: 2\nparameters: [{key: duration, values: [0.1ms]}]\n")
 	runAll(t, f, 1)
-	s, err := ParseSpec("x.yaml", []byte("scenarios: [quickstart]\nseeds: [5, 2, 1]\nparameters: [{key: duration, values: [0.1ms]}]\n"))
+	s, err := parseSpec("x.yaml", []byte("scenarios: [quickstart]\nseeds: [5, 2, 1]\nparameters: [{key: duration, values: [0.1ms]}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestValues(t *testing.T) {
 		{"random: {from: 1us, to: 2us, count: 3, seed: 7}", "1.995us 1.822us 1.026us"},
 		{"random: {from: 1, to: 1000, count: 3, seed: 7, log: true, integer: true}", "966 293 1"},
 	} {
-		s, err := ParseSpec("x.yaml", []byte("scenarios: [quickstart]\nparameters: [{key: k, "+c.text+"}]\n"))
+		s, err := parseSpec("x.yaml", []byte("scenarios: [quickstart]\nparameters: [{key: k, "+c.text+"}]\n"))
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
@@ -361,7 +361,7 @@ func TestSpecErrors(t *testing.T) {
 		{"scenarios: [a]\nparameters: [{key: nic.mtu, values: [1]}]\nexclude: [{nic.mut: 1}]", `exclude[0]: there is no parameter "nic.mut": is "nic.mtu" meant?`},
 		{"scenarios: [a]\nexclude: [{}]", "exclude[0]: is empty"},
 	} {
-		if _, err := ParseSpec("x.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseSpec("x.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, expected %s", c.text, err, c.want)
 		}
 	}
@@ -372,7 +372,7 @@ func TestSpecErrors(t *testing.T) {
 		{"scenarios: [quickstart]\nexclude: [{system: TIMELY}]", "exclude leaves all of 1 out"},
 		{"scenarios: [there/is/none.yaml]", "there/is/none.yaml"},
 	} {
-		s, err := ParseSpec("x.yaml", []byte(c.text))
+		s, err := parseSpec("x.yaml", []byte(c.text))
 		if err == nil {
 			_, err = Make(Dir(t.TempDir()), s, nil)
 		}

@@ -14,9 +14,9 @@ import (
 // Tasks that run no cells of scenarios, such as seeds of a storm or rows of a validation, keep their results in a
 // folder, too: by a hash, so that a task is done once, whoever runs it and however often.
 
-// TaskHash is the hash of a task: of the program that runs, and of all that its result
+// taskHash is the hash of a task: of the program that runs, and of all that its result
 // depends on. It is empty if the program can't be told from others.
-func TaskHash(essence string) string {
+func taskHash(essence string) string {
 	if Program() == "" {
 		return ""
 	}
@@ -36,7 +36,7 @@ type kept struct {
 // has no error for it; otherwise run gives another in its place, and where it gives none
 // the error is a *Misfit.
 func (f Folder) Once(essence string, check func(result []byte) error, run func() ([]byte, error)) ([]byte, error) {
-	hash := TaskHash(essence)
+	hash := taskHash(essence)
 	if hash == "" {
 		return nil, errors.New("the program can't be told from others: its own file can't be read")
 	}

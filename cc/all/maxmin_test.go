@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -140,7 +139,7 @@ func (f *fairness) measure(n *network, p plan, leave bool, warm, span units.Time
 			paths[i] = nil
 		}
 	}
-	fair, err := maxmin.Rates(capacity, paths)
+	fair, err := fabric.FairRates(capacity, paths)
 	if err != nil {
 		return err
 	}

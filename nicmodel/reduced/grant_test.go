@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cc/homa"
-	"github.com/sluice-rdma/sluice/cc/ictcp"
+	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -22,15 +21,17 @@ type granting struct {
 	classes  bool
 }
 
-var schemes = map[string]granting{
-	"homa": {
-		func(e cc.Env) (cc.Engine, error) { return homa.New(homa.DefaultConfig(), e) },
-		func(e cc.Env) (cc.Receiver, error) { return homa.NewReceiver(homa.DefaultConfig(), e) }, true,
-	},
-	"ictcp": {
-		func(e cc.Env) (cc.Engine, error) { return ictcp.New(ictcp.DefaultConfig(), e) },
-		func(e cc.Env) (cc.Receiver, error) { return ictcp.NewReceiver(ictcp.DefaultConfig(), e) }, false,
-	},
+var schemes = map[string]granting{"homa": grantingOf("homa", true), "ictcp": grantingOf("ictcp", false)}
+
+func grantingOf(name string, classes bool) granting {
+	s, err := cc.Lookup(name)
+	if err != nil {
+		panic(err)
+	}
+	return granting{
+		func(e cc.Env) (cc.Engine, error) { return s.New(s.DefaultConfig(), e) },
+		func(e cc.Env) (cc.Receiver, error) { return s.NewReceiver(s.DefaultConfig(), e) }, classes,
+	}
 }
 
 var grantEnv = cc.Env{LineRate: 100 * units.Gbps, BaseRTT: 5 * us, MTU: 1000}

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"go/parser"
-	"go/token"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -30,28 +29,41 @@ func (small) Seen() {}
 
 func Make() (*T, error) { return nil, nil }
 `)},
+		"p/alias.go": {Data: []byte(`package p
+
+import deep "github.com/sluice-rdma/sluice/p/internal/inner"
+
+type Known = deep.Thing
+`)},
+		"p/internal/inner/inner.go": {Data: []byte(`package inner
+
+type Thing struct{ Size, shape int }
+
+func (Thing) Grow() {}
+func (Thing) wilt() {}
+
+type Another struct{}
+`)},
 		"p/p_linux.go":   {Data: []byte("package p\n\nfunc OnLinux() {}\n")},
 		"p/p_darwin.go":  {Data: []byte("package p\n\nfunc OnDarwin() {}\n")},
 		"p/p_ibverbs.go": {Data: []byte("//go:build ibverbs\n\npackage p\n\nfunc Tagged() {}\n")},
 	}
-	p := &pkg{path: "p", fset: token.NewFileSet()}
-	for name, f := range root {
-		file, err := parser.ParseFile(p.fset, name, f.Data, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.files = append(p.files, file)
-	}
-	text, err := surface(root, p)
+	all, err := packages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Limit", "A int", "func (t *T) Do(n int) error\n", "func Make() (*T, error)\n", "func OnLinux()\n", "func Tagged()\n"} {
+	reader := surfaceReader{root: root, all: all}
+	text, err := reader.surface(all[slices.IndexFunc(all, func(p *pkg) bool { return p.path == "p" })])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Limit", "A int", "func (t *T) Do(n int) error\n", "func Make() (*T, error)\n", "func OnLinux()\n", "func Tagged()\n",
+		"type Known = deep.Thing\n", "Size int", "func (Thing) Grow()\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("it lacks %q", want)
 		}
 	}
-	for _, no := range []string{"inner", "b int", "hidden", "small", "Seen", "OnDarwin", "return", "bounds", "both"} {
+	for _, no := range []string{"inner", "b int", "hidden", "small", "Seen", "OnDarwin", "return", "bounds", "both", "shape", "wilt", "Another"} {
 		if strings.Contains(string(text), no) {
 			t.Errorf("it has %q", no)
 		}

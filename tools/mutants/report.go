@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/sluice-rdma/sluice/internal/quantile"
 )
 
 // Result is a mutant and what became of it.
@@ -58,13 +60,12 @@ func (c *count) share() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(c.found)/float64(max(c.planted, 1)))
 }
 
-// median of an odd or even number of values is one of them.
 func (c *count) median() string {
 	if len(c.seeds) == 0 {
 		return "-"
 	}
 	slices.Sort(c.seeds)
-	return fmt.Sprint(c.seeds[(len(c.seeds)-1)/2])
+	return fmt.Sprint(quantile.Of(c.seeds, 0.5))
 }
 
 // table writes rows of what was found.

@@ -44,7 +44,7 @@ func New(c net.Conn, client bool, timeout time.Duration) *Conn {
 
 // NewMessages is New over a connection of rdma_cm, which perftest uses with its
 // flags -R and -z in place of TCP. Each write of c is one message, and each read
-// starts at a message. Addresses are binary, BinaryDestSize bytes, and neither end
+// starts at a message. Addresses are binary, binaryDestSize bytes, and neither end
 // sends "done".
 func NewMessages(c net.Conn, client bool, timeout time.Duration) *Conn {
 	e := New(c, client, timeout)

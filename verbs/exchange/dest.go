@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// DestSize is the length of an address message.
-const DestSize = 108
+// destSize is the length of an address message.
+const destSize = 108
 
 // shortDest is its length on an InfiniBand link, where perftest leaves the GID out.
 const shortDest = 59
 
-// BinaryDestSize is the length of an address message over rdma_cm: LID, reads, QPN,
+// binaryDestSize is the length of an address message over rdma_cm: LID, reads, QPN,
 // PSN and R_Key in 32 bits each, a gap of as many, the address, the GID, the SRQ
 // number and the index of the GID; big-endian.
-const BinaryDestSize = 56
+const binaryDestSize = 56
 
 // Dest is one end's message about one of its queue pairs.
 type Dest struct {
@@ -65,10 +65,10 @@ func (d *Dest) AppendBinary(b []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(b, 0), nil // the index of the GID, which means nothing elsewhere
 }
 
-// ParseBinaryDest reads an address message of BinaryDestSize bytes.
-func ParseBinaryDest(b []byte) (Dest, error) {
-	if len(b) != BinaryDestSize {
-		return Dest{}, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, BinaryDestSize, len(b))
+// parseBinaryDest reads an address message of binaryDestSize bytes.
+func parseBinaryDest(b []byte) (Dest, error) {
+	if len(b) != binaryDestSize {
+		return Dest{}, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, binaryDestSize, len(b))
 	}
 	word := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
 	if word(0) > 0xffff || word(4) > 0xffff || word(8) > 0xffffff || word(12) > 0xffffff {
@@ -80,11 +80,11 @@ func ParseBinaryDest(b []byte) (Dest, error) {
 	}, nil
 }
 
-// ParseDest reads an address message of DestSize bytes.
-func ParseDest(b []byte) (Dest, error) {
+// parseDest reads an address message of destSize bytes.
+func parseDest(b []byte) (Dest, error) {
 	var d Dest
-	if len(b) != DestSize {
-		return d, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, DestSize, len(b))
+	if len(b) != destSize {
+		return d, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, destSize, len(b))
 	}
 	p := parser{rest: b}
 	d.LID = uint16(p.number(4))
@@ -132,7 +132,7 @@ func (c *Conn) Swap(local Dest) (Dest, error) {
 	if c.binary {
 		form = local.AppendBinary
 	}
-	out, err := form(make([]byte, 0, DestSize))
+	out, err := form(make([]byte, 0, destSize))
 	if err != nil {
 		return Dest{}, c.errorf("address", verbs.ErrInvalid, "%v", err)
 	}
@@ -146,17 +146,17 @@ func (c *Conn) Swap(local Dest) (Dest, error) {
 
 func (c *Conn) readDest() (Dest, error) {
 	if c.binary {
-		b := make([]byte, BinaryDestSize)
+		b := make([]byte, binaryDestSize)
 		if err := c.read("address", b); err != nil {
 			return Dest{}, err
 		}
-		d, err := ParseBinaryDest(b)
+		d, err := parseBinaryDest(b)
 		if err != nil {
 			err = c.errorf("address", err, "does it run the same test, with the same flags?")
 		}
 		return d, err
 	}
-	b := make([]byte, DestSize)
+	b := make([]byte, destSize)
 	if err := c.read("address", b[:shortDest]); err != nil {
 		return Dest{}, err
 	}
@@ -166,7 +166,7 @@ func (c *Conn) readDest() (Dest, error) {
 	if err := c.read("address", b[shortDest:]); err != nil {
 		return Dest{}, err
 	}
-	d, err := ParseDest(b)
+	d, err := parseDest(b)
 	if err != nil {
 		return Dest{}, c.errorf("address", err, "does it run the same test, with the same flags?")
 	}

@@ -216,10 +216,10 @@ func TestDestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := genDest(t)
 		b, err := d.AppendText(nil)
-		if err != nil || len(b) != DestSize {
+		if err != nil || len(b) != destSize {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
-		got, err := ParseDest(b)
+		got, err := parseDest(b)
 		if err != nil || got != d {
 			t.Fatalf("%+v became %+v, %v", d, got, err)
 		}
@@ -230,16 +230,16 @@ func TestBinaryDestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := genDest(t)
 		b, err := d.AppendBinary(nil)
-		if err != nil || len(b) != BinaryDestSize {
+		if err != nil || len(b) != binaryDestSize {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
-		got, err := ParseBinaryDest(b)
+		got, err := parseBinaryDest(b)
 		if err != nil || got != d {
 			t.Fatalf("%+v became %+v, %v", d, got, err)
 		}
 	})
 	for _, b := range [][]byte{nil, make([]byte, 55), make([]byte, 57), bytes.Repeat([]byte{0xff}, 56)} {
-		if _, err := ParseBinaryDest(b); !errors.Is(err, ErrProtocol) {
+		if _, err := parseBinaryDest(b); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%x: error %v", b, err)
 		}
 	}
@@ -291,15 +291,15 @@ func TestRandomPSN(t *testing.T) {
 // Whatever an address message holds, it parses to what it would be written as,
 // or not at all.
 func FuzzParseDest(f *testing.F) {
-	f.Add(make([]byte, BinaryDestSize))
+	f.Add(make([]byte, binaryDestSize))
 	f.Add([]byte("0000:0080:000012:7d18d2:00000309:000055ca96591000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:4d:00:03:00000000:\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if d, err := ParseBinaryDest(b); err == nil {
+		if d, err := parseBinaryDest(b); err == nil {
 			if out, err := d.AppendBinary(nil); err != nil || len(out) != len(b) {
 				t.Errorf("%x became %x, %v", b, out, err)
 			}
 		}
-		d, err := ParseDest(b)
+		d, err := parseDest(b)
 		if err != nil {
 			return
 		}

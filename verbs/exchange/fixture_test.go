@@ -86,8 +86,8 @@ func play(t *testing.T, c *Conn, own [][]byte) {
 				t.Error(diff)
 			}
 			own = own[4:]
-		case DestSize:
-			d, err := ParseDest(m)
+		case destSize:
+			d, err := parseDest(m)
 			if err != nil {
 				t.Error(err)
 				return
@@ -202,10 +202,10 @@ func TestItself(t *testing.T) {
 
 func TestDest(t *testing.T) {
 	for _, m := range recorded(t)["read_bw"] {
-		if len(m.bytes) != DestSize {
+		if len(m.bytes) != destSize {
 			continue
 		}
-		d, err := ParseDest(m.bytes)
+		d, err := parseDest(m.bytes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
@@ -593,7 +594,7 @@ func benchmarkPosts(b *testing.B, options string, n int) {
 
 func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
-	return all[len(all)/2]
+	return quantile.Of(all, 0.5)
 }
 
 func TestOverMLX5Allocs(t *testing.T) {

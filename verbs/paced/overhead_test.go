@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -228,7 +229,7 @@ func medians(b *testing.B, do ...func() int) []float64 {
 	var out []float64
 	for _, x := range took {
 		slices.Sort(x)
-		out = append(out, x[len(x)/2])
+		out = append(out, quantile.Of(x, 0.5))
 	}
 	return out
 }

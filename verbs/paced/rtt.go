@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -65,7 +66,7 @@ func (h *RTTHistogram) Quantile(q float64) units.Time {
 	if n == 0 {
 		return 0
 	}
-	rank := max(uint64(q*float64(n)+0.5), 1)
+	rank := quantile.Rank(q, n)
 	for i, c := range h.Counts {
 		if rank <= c {
 			return h.Bound(i)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -348,13 +349,12 @@ func table(pacers []*pacer) string {
 	}
 	row("runs of 1000 gaps", func(p *pacer) string { return fmt.Sprint(len(p.rates)) })
 	percent := func(r float64) string { return fmt.Sprintf("%+.3f %%", (r-1)*100) }
-	row("rate's error, median", func(p *pacer) string { return percent(p.rates[len(p.rates)/2]) })
+	row("rate's error, median", func(p *pacer) string { return percent(quantile.Of(p.rates, 0.5)) })
 	row("  lowest", func(p *pacer) string { return percent(p.rates[0]) })
 	row("  highest", func(p *pacer) string { return percent(p.rates[len(p.rates)-1]) })
 	for _, q := range []float64{50, 90, 99, 100} {
 		row(fmt.Sprintf("late, %g %% of segments, us", q), func(p *pacer) string {
-			i := min(int(float64(len(p.late))*q/100), len(p.late)-1)
-			return fmt.Sprintf("%.1f", p.late[i].Microseconds())
+			return fmt.Sprintf("%.1f", quantile.Of(p.late, q/100).Microseconds())
 		})
 	}
 	bound := func(i int) string { return errorBounds[i].String() }

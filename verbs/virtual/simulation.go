@@ -16,18 +16,12 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/turns"
 )
 
-// ClockCost is the simulated time that a program's read of a clock takes.
-const ClockCost = turns.ClockCost
-
 // Engine runs the events of a simulation: a des.Engine.
 type Engine = turns.Simulation
 
 // Program is a program that runs on a host of a Simulation. Its Command needs no
 // environment for the devices: Run adds it.
 type Program = turns.Program
-
-// StuckError is the error of programs that all wait for what can't come.
-type StuckError = turns.StuckError
 
 // SimulatedHost is a host of a Simulation.
 type SimulatedHost struct {
@@ -115,8 +109,8 @@ func (s *Simulation) Dirs() []string {
 }
 
 // Run runs programs to their ends, and returns nil whatever their exit statuses are. It
-// ends all of them and fails if the context ends; with a *StuckError if all wait for what
-// can't come; and if one does what can't be simulated.
+// ends all of them and fails if the context ends, if all wait for what can't come, and if one
+// does what can't be simulated.
 func (s *Simulation) Run(ctx gocontext.Context, programs ...*Program) error {
 	for _, p := range programs {
 		env := p.Command.Env

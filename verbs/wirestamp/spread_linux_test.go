@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -249,7 +250,7 @@ func (s *sender) report(b *testing.B) {
 		b.Fatalf("%s: no samples", s.name)
 	}
 	slices.Sort(s.rtts)
-	at := func(q float64) float64 { return us(s.rtts[int(q*float64(len(s.rtts)-1))]) }
+	at := func(q float64) float64 { return us(quantile.Of(s.rtts, q)) }
 	st := s.shim.Stats()
 	b.Logf("%-14s %8d %9.1f %9.1f %9.1f %9.1f %9.1f %8.3f %6.1f%% %6.1f%%", s.name, len(s.rtts), at(0.01), at(0.5), at(0.99), at(0.999), at(0.99)-at(0.01),
 		float64(s.bytes)*8/s.took.Seconds()/1e9, 100*float64(st.NICTime)/float64(st.Samples), 100*float64(st.SentTime)/float64(st.Samples))

@@ -46,7 +46,7 @@ type Config struct {
 	// and how long one is waited for until it counts as lost.
 	MaxAge time.Duration `yaml:"maxage" range:"(0s,)" why:"it is longer than the round trip"`
 	// SourcePort is the UDP source port of connections' packets, for probes to take
-	// the same path; 0 computes it as Linux's drivers do (SourcePort).
+	// the same path; 0 computes it as Linux's drivers do.
 	SourcePort uint16 `yaml:"sport"`
 }
 
@@ -69,12 +69,12 @@ func (c *Config) Validate() error {
 	return ranges.Check(c)
 }
 
-// SourcePort is the UDP source port that Linux computes for the packets of a
+// sourcePort is the UDP source port that Linux computes for the packets of a
 // connection: from the flow label of its address vector, or where that is 0, from the
 // queue pair numbers of both ends (rdma_get_udp_sport). Drivers whose NICs take the
 // port from the host, mlx5's for instance, use this one; others have a rule of their
 // own.
-func SourcePort(flowLabel, local, peer uint32) uint16 {
+func sourcePort(flowLabel, local, peer uint32) uint16 {
 	l := flowLabel & 0xfffff
 	if l == 0 {
 		v := uint64(local) * uint64(peer)

@@ -114,10 +114,10 @@ func TestSourcePort(t *testing.T) {
 		{0, 1 << 12, 1 << 12, 0xc010}, // 2^24 and its 2^4: 16
 		{0x100001, 9, 9, 0xc001},
 	} {
-		if got := SourcePort(c.label, c.local, c.peer); got != c.want {
+		if got := sourcePort(c.label, c.local, c.peer); got != c.want {
 			t.Errorf("label %#x, %d and %d: %#x, want %#x", c.label, c.local, c.peer, got, c.want)
 		}
-		if SourcePort(c.label, c.local, c.peer) != SourcePort(c.label, c.peer, c.local) {
+		if sourcePort(c.label, c.local, c.peer) != sourcePort(c.label, c.peer, c.local) {
 			t.Error("the two directions differ")
 		}
 	}

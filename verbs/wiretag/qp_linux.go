@@ -63,7 +63,7 @@ func (q *qp) Start() error {
 	}
 	port := d.cfg.SourcePort
 	if port == 0 {
-		port = SourcePort(q.AV.FlowLabel, q.Num(), q.DestQPN)
+		port = sourcePort(q.AV.FlowLabel, q.Num(), q.DestQPN)
 	}
 	return d.joinPath(q, pathKey{netip.AddrPortFrom(from, port), netip.AddrPortFrom(to, roce.Port), q.AV.TrafficClass})
 }

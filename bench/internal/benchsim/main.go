@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -94,7 +95,7 @@ func median(rs []*result) *result {
 		}
 		return 1
 	})
-	return rs[len(rs)/2]
+	return quantile.Of(rs, 0.5)
 }
 
 func show(out io.Writer, r *result) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/sluice-rdma/sluice/internal/quantile"
 )
 
 // maxLines is the most series of a plot that are drawn as lines of their own,
@@ -56,7 +58,7 @@ func spread(series []Series, n int) ([]Series, aligned) {
 		least[j], median[j], greatest[j] = math.NaN(), math.NaN(), math.NaN()
 		if len(at) > 0 {
 			slices.Sort(at)
-			least[j], median[j], greatest[j] = at[0], at[(len(at)-1)/2], at[len(at)-1]
+			least[j], median[j], greatest[j] = at[0], quantile.Of(at, 0.5), at[len(at)-1]
 		}
 	}
 	for i, v := range [][]float64{greatest, median, least} {

@@ -13,7 +13,7 @@ type Distribution struct {
 // Distribution returns the recorded distribution in microseconds at some fifty
 // percentiles, denser towards both ends.
 func (r *Recorder) Distribution(kind, name string) Distribution {
-	if r.n == 0 {
+	if r.Count() == 0 {
 		return Distribution{Kind: kind, Name: name, Unit: "us"}
 	}
 	return NewDistribution(kind, name, "us", r.PercentileUs)

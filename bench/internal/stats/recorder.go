@@ -3,20 +3,15 @@ package stats
 import (
 	"math/bits"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Recorder collects times: a high dynamic range histogram with three significant
-// digits for percentiles, and exact count, sum and extremes. Make one with
+// Recorder collects times: a Histogram for percentiles, and the exact sum. Make one with
 // NewRecorder; it takes some 200 KB, so keep one for a label, not for a flow.
 // Record allocates nothing. It is not safe for concurrent use.
 type Recorder struct {
-	h            *hdrhistogram.Histogram
-	n            uint64
+	h            *Histogram
 	sumHi, sumLo uint64 // of picoseconds: a long run outgrows 64 bits
-	min, max     units.Time
 }
 
 const (
@@ -27,53 +22,39 @@ const (
 )
 
 // NewRecorder returns an empty Recorder.
-func NewRecorder() *Recorder {
-	return &Recorder{h: hdrhistogram.New(recorderLow, recorderHigh, 3), min: units.Never}
-}
+func NewRecorder() *Recorder { return &Recorder{h: NewHistogram(recorderLow, recorderHigh)} }
 
 // Record adds a time. A negative one counts as zero.
-func (r *Recorder) Record(t units.Time) {
-	t = max(t, 0)
-	r.n++
-	lo, carry := bits.Add64(r.sumLo, uint64(t), 0)
-	r.sumLo, r.sumHi = lo, r.sumHi+carry
-	r.min, r.max = min(r.min, t), max(r.max, t)
-	// It can't fail: the value is within the range that the histogram was made
-	// for.
-	_ = r.h.RecordValue(min(int64(t), recorderHigh))
-}
+func (r *Recorder) Record(t units.Time) { r.RecordN(t, 1) }
 
 // RecordN adds a time n times, n from 1.
 func (r *Recorder) RecordN(t units.Time, n int64) {
 	t = max(t, 0)
-	r.n += uint64(n)
 	hi, lo := bits.Mul64(uint64(t), uint64(n))
 	var carry uint64
 	r.sumLo, carry = bits.Add64(r.sumLo, lo, 0)
 	r.sumHi += hi + carry
-	r.min, r.max = min(r.min, t), max(r.max, t)
-	_ = r.h.RecordValues(min(int64(t), recorderHigh), n) // as in Record
+	r.h.Record(int64(t), n)
 }
 
 // Merge adds all that other has recorded.
 func (r *Recorder) Merge(other *Recorder) {
-	r.n += other.n
 	lo, carry := bits.Add64(r.sumLo, other.sumLo, 0)
 	r.sumLo, r.sumHi = lo, r.sumHi+other.sumHi+carry
-	r.min, r.max = min(r.min, other.min), max(r.max, other.max)
 	r.h.Merge(other.h)
 }
 
 // Count returns how many times were recorded.
-func (r *Recorder) Count() uint64 { return r.n }
+func (r *Recorder) Count() uint64 { return r.h.Count() }
 
 // Mean returns the mean, from the exact sum, rounded down to a picosecond; 0 if
 // nothing was recorded.
 func (r *Recorder) Mean() units.Time {
-	if r.n == 0 {
+	n := r.Count()
+	if n == 0 {
 		return 0
 	}
-	q, _ := bits.Div64(r.sumHi, r.sumLo, r.n) // the mean is below 2^63, so sumHi < n
+	q, _ := bits.Div64(r.sumHi, r.sumLo, n) // the mean is below 2^63, so sumHi < n
 	return units.Time(q)
 }
 
@@ -81,23 +62,18 @@ func (r *Recorder) Mean() units.Time {
 func (r *Recorder) MeanUs() Float { return r.us(r.Mean()) }
 
 // Max returns the largest recorded time, exactly; 0 if nothing was recorded.
-func (r *Recorder) Max() units.Time { return r.max }
+func (r *Recorder) Max() units.Time { return units.Time(r.h.Max()) }
 
 // Percentile returns the time that p percent of those recorded do not exceed,
 // to three digits and never beyond the extremes; 0 if nothing was recorded.
-func (r *Recorder) Percentile(p float64) units.Time {
-	if r.n == 0 {
-		return 0
-	}
-	return min(max(units.Time(r.h.ValueAtQuantile(p)), r.min), r.max)
-}
+func (r *Recorder) Percentile(p float64) units.Time { return units.Time(r.h.Percentile(p)) }
 
 // PercentileUs is Percentile in microseconds, Unmeasured if nothing was
 // recorded.
 func (r *Recorder) PercentileUs(p float64) Float { return r.us(r.Percentile(p)) }
 
 func (r *Recorder) us(t units.Time) Float {
-	if r.n == 0 {
+	if r.Count() == 0 {
 		return Unmeasured
 	}
 	return Float(t.Microseconds())

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -32,7 +31,7 @@ func program(t testing.TB, name string, define ...string) *p4.Pipeline {
 		t.Fatal(err)
 	}
 	pl := prog.New()
-	if err := stf.Configure(pl, "entries", []byte(entries)); err != nil {
+	if err := p4.Configure(pl, "entries", []byte(entries)); err != nil {
 		t.Fatal(err)
 	}
 	return pl

@@ -1,4 +1,4 @@
-/* The Tofino Native Architecture: what package p4/run has of it, and the names of the rest. */
+/* The Tofino Native Architecture: what package run has of it, and the names of the rest. */
 #ifndef _TNA_P4_
 #define _TNA_P4_
 

@@ -1,4 +1,4 @@
-package maxmin
+package fabric
 
 import (
 	"fmt"
@@ -6,28 +6,30 @@ import (
 	"slices"
 )
 
-// Rates returns the max-min fair rate of each flow, in the unit of capacity:
+// FairRates returns the max-min fair rate of each flow, by progressive filling (Bertsekas and
+// Gallager, Data Networks, 2nd edition, section 6.5.2): all rates grow together, and a flow's
+// rate stops growing when one of its links is full. They are in the unit of capacity:
 // capacity[l] is of link l, and paths[f] lists the links of flow f. A link that a
 // path names twice carries the flow twice. A flow without links has the rate +Inf.
 // An error names the first capacity that is negative or no finite number, or the
 // first link that does not exist.
-func Rates(capacity []float64, paths [][]int) ([]float64, error) {
-	var s Solver
+func FairRates(capacity []float64, paths [][]int) ([]float64, error) {
+	var s FairSolver
 	return s.Rates(capacity, paths, nil)
 }
 
-// Solver is Rates for frequent callers: it keeps its memory. A Solver belongs to
+// FairSolver is FairRates for frequent callers: it keeps its memory. A FairSolver belongs to
 // one goroutine.
-type Solver struct {
-	links []link
+type FairSolver struct {
+	links []filling
 	rates []float64
-	queue queue
+	queue bottlenecks
 }
 
-// Rates is the function of that name, of flows that differ in what a unit of rate takes
+// Rates is FairRates of flows that differ in what a unit of rate takes
 // of a link: cost[f], positive, for flow f, or 1 for all if cost is nil. Rates are fair,
 // not what they take. What it returns holds until the next call.
-func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]float64, error) {
+func (s *FairSolver) Rates(capacity []float64, paths [][]int, cost []float64) ([]float64, error) {
 	of := func(f int) float64 {
 		if cost == nil {
 			return 1
@@ -39,7 +41,7 @@ func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]flo
 	for l, c := range capacity {
 		links[l].n, links[l].cost, links[l].flows = 0, 0, links[l].flows[:0]
 		if !(c >= 0) || math.IsInf(c, 1) {
-			return nil, fmt.Errorf("maxmin: the capacity of link %d is %v: give a finite one of 0 or more", l, c)
+			return nil, fmt.Errorf("max-min fair rates: the capacity of link %d is %v: give a finite one of 0 or more", l, c)
 		}
 		links[l].left = c
 	}
@@ -48,11 +50,11 @@ func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]flo
 	for f, path := range paths {
 		rates[f] = math.Inf(1)
 		if c := of(f); !(c > 0) || math.IsInf(c, 1) {
-			return nil, fmt.Errorf("maxmin: the cost of flow %d is %v: give a finite one above 0", f, c)
+			return nil, fmt.Errorf("max-min fair rates: the cost of flow %d is %v: give a finite one above 0", f, c)
 		}
 		for _, l := range path {
 			if l < 0 || l >= len(links) {
-				return nil, fmt.Errorf("maxmin: flow %d takes link %d: there are %d links", f, l, len(links))
+				return nil, fmt.Errorf("max-min fair rates: flow %d takes link %d: there are %d links", f, l, len(links))
 			}
 			links[l].flows = append(links[l].flows, f)
 			links[l].n++
@@ -101,15 +103,15 @@ func (s *Solver) Rates(capacity []float64, paths [][]int, cost []float64) ([]flo
 	return rates, nil
 }
 
-// link is what a link has left for the flows that still grow.
-type link struct {
+// filling is what a link has left for the flows that still grow.
+type filling struct {
 	left  float64
 	n     int     // how often those flows use it
 	cost  float64 // what a unit of rate of all of these takes
 	flows []int   // all that use it
 }
 
-func (l *link) share() float64 { return l.left / l.cost }
+func (l *filling) share() float64 { return l.left / l.cost }
 
 // bottleneck is a link with the rate at which it is full if no flow stops before.
 type bottleneck struct {
@@ -117,16 +119,16 @@ type bottleneck struct {
 	link  int
 }
 
-// queue is a heap of bottlenecks by share, then by link, so that the order never
+// bottlenecks is a heap of them by share, then by link, so that the order never
 // depends on chance.
-type queue []bottleneck
+type bottlenecks []bottleneck
 
-func (q queue) less(i, j int) bool {
+func (q bottlenecks) less(i, j int) bool {
 	return q[i].share < q[j].share || q[i].share == q[j].share && q[i].link < q[j].link
 }
 
 // down puts a bottleneck in its place among those below it.
-func (q queue) down(i int) {
+func (q bottlenecks) down(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(q); c++ {
@@ -142,11 +144,11 @@ func (q queue) down(i int) {
 	}
 }
 
-// Distance returns how far rates are from the fair ones: the sum of the differences
+// Unfairness returns how far rates are from the fair ones: the sum of the differences
 // over the sum of the fair rates. 0 is max-min fair; 1 is the distance if all flows
 // are idle. It is NaN if the sum of the fair rates is not positive and finite. The
 // two slices have the same length.
-func Distance(rates, fair []float64) float64 {
+func Unfairness(rates, fair []float64) float64 {
 	var off, sum float64
 	for i, f := range fair {
 		off += math.Abs(rates[i] - f)

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/run"
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
+	"github.com/sluice-rdma/sluice/p4/internal/stf"
 )
 
 // The program that the scripts below run on: a packet's first byte chooses what happens to it, the second is the result.

@@ -6,7 +6,7 @@
 // costs no allocation and no map. Names are resolved only by the control plane.
 //
 // The package reads no clock: times come with packets (Intrinsic). It knows nothing of files or
-// of the program's text; packages p4 and p4/stf do.
+// of the program's text; packages p4 and stf do.
 //
 // What the language leaves undefined is defined here: variables without a value are zero, headers begin
 // invalid with zero fields, an index beyond a stack reads zero and writes nothing, division by zero is zero, and a

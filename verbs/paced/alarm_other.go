@@ -1,6 +1,6 @@
 //go:build !linux
 
-package progress
+package paced
 
 import (
 	"sync/atomic"

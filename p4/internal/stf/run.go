@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/p4/run"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
 )
 
 // settings are the intrinsic values of packets.

@@ -1,4 +1,4 @@
-package progress_test
+package paced_test
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
-	"github.com/sluice-rdma/sluice/verbs/progress"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // device is a provider on the host's clock that completes requests as they are
 // posted, and notes when that was.
-type device struct {
+type nowDevice struct {
 	verbs.Device
 	start time.Time
 
@@ -31,40 +31,40 @@ type device struct {
 	broken error // of a poll
 }
 
-func (d *device) Name() string           { return "now:0" }
-func (d *device) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{} }
-func (d *device) Now() time.Duration {
+func (d *nowDevice) Name() string           { return "now:0" }
+func (d *nowDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{} }
+func (d *nowDevice) Now() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clocks++
 	return time.Since(d.start)
 }
-func (d *device) Port(int) (verbs.PortAttr, error) {
+func (d *nowDevice) Port(int) (verbs.PortAttr, error) {
 	return verbs.PortAttr{LinkRate: int64(100 * units.Gbps)}, nil
 }
-func (d *device) GID(int, int) (netip.Addr, error)            { return netip.Addr{}, nil }
-func (d *device) AllocPD() (verbs.PD, error)                  { return &pd{dev: d}, nil }
-func (d *device) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error) { return &cq{dev: d}, nil }
-func (d *device) Close() error                                { return nil }
-func (d *device) seen() (clocks, posted int) {
+func (d *nowDevice) GID(int, int) (netip.Addr, error)            { return netip.Addr{}, nil }
+func (d *nowDevice) AllocPD() (verbs.PD, error)                  { return &nowPD{dev: d}, nil }
+func (d *nowDevice) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error) { return &nowCQ{dev: d}, nil }
+func (d *nowDevice) Close() error                                { return nil }
+func (d *nowDevice) seen() (clocks, posted int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clocks, len(d.posted)
 }
 
-type pd struct {
+type nowPD struct {
 	verbs.PD
-	dev *device
+	dev *nowDevice
 }
 
-func (p *pd) CreateQP(verbs.QPInitAttr) (verbs.QP, error) { return &qp{dev: p.dev}, nil }
+func (p *nowPD) CreateQP(verbs.QPInitAttr) (verbs.QP, error) { return &nowQP{dev: p.dev}, nil }
 
-type cq struct {
+type nowCQ struct {
 	verbs.CQ
-	dev *device
+	dev *nowDevice
 }
 
-func (c *cq) Poll(wc []verbs.WC) (int, error) {
+func (c *nowCQ) Poll(wc []verbs.WC) (int, error) {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
 	n := copy(wc, c.dev.wcs)
@@ -72,15 +72,15 @@ func (c *cq) Poll(wc []verbs.WC) (int, error) {
 	return n, c.dev.broken
 }
 
-type qp struct {
+type nowQP struct {
 	verbs.QP
-	dev *device
+	dev *nowDevice
 }
 
-func (q *qp) Num() uint32                                 { return 1 }
-func (q *qp) Type() ib.QPType                             { return ib.RC }
-func (q *qp) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
-func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+func (q *nowQP) Num() uint32                                 { return 1 }
+func (q *nowQP) Type() ib.QPType                             { return ib.RC }
+func (q *nowQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
+func (q *nowQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	for i := range wrs {
@@ -91,8 +91,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 // newShim returns a shim over a new device, with queue pairs paced at these rates.
-func newShim(t testing.TB, rates ...units.Rate) (*device, *paced.Shim, []verbs.QP) {
-	d := &device{start: time.Now()}
+func newNowShim(t testing.TB, rates ...units.Rate) (*nowDevice, *paced.Shim, []verbs.QP) {
+	d := &nowDevice{start: time.Now()}
 	c := paced.DefaultConfig()
 	made := -1 // Wrap makes one to see whether it can
 	c.Engine = func(cc.Env) (cc.Engine, error) {
@@ -120,14 +120,14 @@ func newShim(t testing.TB, rates ...units.Rate) (*device, *paced.Shim, []verbs.Q
 }
 
 // write posts a Write of n segments.
-func write(t testing.TB, q verbs.QP, n uint32) {
+func writeNow(t testing.TB, q verbs.QP, n uint32) {
 	if _, err := q.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{{Addr: 4096, Length: n * 16 << 10}}}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // eventually waits for what must happen, however slow the machine.
-func eventually(t testing.TB, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	for range 20_000 {
 		if ok() {
 			return
@@ -137,7 +137,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Fatal(what + " never happened")
 }
 
-func needs(t testing.TB) {
+func needsThread(t testing.TB) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the thread sleeps on an eventfd")
 	}
@@ -146,13 +146,13 @@ func needs(t testing.TB) {
 // A program that posts and does no more: its segments leave, none before its
 // time, and then the thread sleeps.
 func TestProgressWithoutTheProgram(t *testing.T) {
-	needs(t)
-	for name, o := range map[string]progress.Options{
+	needsThread(t)
+	for name, o := range map[string]paced.Thread{
 		"defaults": {}, "no spinning": {Spin: -1}, "a long look": {Look: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rate, n = units.Gbps, 40 // 131 us a segment
-			d, s, qps := newShim(t, rate)
+			d, s, qps := newNowShim(t, rate)
 			gap := rate.Serialize(16 * units.KiB).Duration()
 			stop, err := o.Start(s)
 			if err != nil {
@@ -160,15 +160,15 @@ func TestProgressWithoutTheProgram(t *testing.T) {
 			}
 			for round := 1; round <= 3; round++ {
 				began := time.Since(d.start)
-				write(t, qps[0], n)
-				eventually(t, "the last segment", func() bool { _, k := d.seen(); return k == round*n && s.Deadline() == units.LongNever })
+				writeNow(t, qps[0], n)
+				waitFor(t, "the last segment", func() bool { _, k := d.seen(); return k == round*n && s.Deadline() == units.LongNever })
 				for i, at := range d.posted[(round-1)*n:] {
 					if due := began + time.Duration(i)*gap; at < due {
 						t.Errorf("segment %d left at %v, before it was due at %v", i, at, due)
 					}
 				}
 				idle := 0
-				eventually(t, "rest", func() bool {
+				waitFor(t, "rest", func() bool {
 					clocks, _ := d.seen()
 					same := clocks == idle
 					idle = clocks
@@ -187,16 +187,16 @@ func TestProgressWithoutTheProgram(t *testing.T) {
 
 // What comes due earlier than what the thread sleeps for wakes it.
 func TestAnEarlierDeadlineWakes(t *testing.T) {
-	needs(t)
-	d, s, qps := newShim(t, 200, units.Gbps) // bit/s: the next segment is due in 11 minutes
-	stop, err := progress.Start(s)
+	needsThread(t)
+	d, s, qps := newNowShim(t, 200, units.Gbps) // bit/s: the next segment is due in 11 minutes
+	stop, err := paced.Thread{}.Start(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, qps[0], 2)
-	eventually(t, "the first segment", func() bool { _, k := d.seen(); return k == 1 })
-	write(t, qps[1], 20)
-	eventually(t, "the other queue pair", func() bool { _, k := d.seen(); return k == 21 })
+	writeNow(t, qps[0], 2)
+	waitFor(t, "the first segment", func() bool { _, k := d.seen(); return k == 1 })
+	writeNow(t, qps[1], 20)
+	waitFor(t, "the other queue pair", func() bool { _, k := d.seen(); return k == 21 })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -204,27 +204,27 @@ func TestAnEarlierDeadlineWakes(t *testing.T) {
 
 // A CQ that can't be polled is told of in the end, and stops nothing.
 func TestAPollThatFails(t *testing.T) {
-	needs(t)
-	d, s, qps := newShim(t, units.Gbps)
-	stop, err := progress.Start(s)
+	needsThread(t)
+	d, s, qps := newNowShim(t, units.Gbps)
+	stop, err := paced.Thread{}.Start(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.mu.Lock()
 	d.broken = verbs.ErrInvalid
 	d.mu.Unlock()
-	write(t, qps[0], 10)
-	eventually(t, "the last segment", func() bool { _, k := d.seen(); return k == 10 })
-	eventually(t, "its completion", func() bool { return s.Stats().Messages == 1 })
+	writeNow(t, qps[0], 10)
+	waitFor(t, "the last segment", func() bool { _, k := d.seen(); return k == 10 })
+	waitFor(t, "its completion", func() bool { return s.Stats().Messages == 1 })
 	if err := stop(); !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("the failure is not told of: %v", err)
 	}
 }
 
 func TestWhereItCannotRun(t *testing.T) {
-	needs(t)
-	_, s, _ := newShim(t, units.Gbps)
-	for _, o := range []progress.Options{{Spin: 2 * time.Millisecond}, {Look: 1}, {Look: 2 * time.Second}} {
+	needsThread(t)
+	_, s, _ := newNowShim(t, units.Gbps)
+	for _, o := range []paced.Thread{{Spin: 2 * time.Millisecond}, {Look: 1}, {Look: 2 * time.Second}} {
 		if _, err := o.Start(s); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -240,7 +240,7 @@ func TestWhereItCannotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := progress.Start(sim); !errors.Is(err, verbs.ErrNotSupported) {
+	if _, err := (paced.Thread{}).Start(sim); !errors.Is(err, verbs.ErrNotSupported) {
 		t.Errorf("on a simulated device: %v", err)
 	}
 }
@@ -250,8 +250,8 @@ func TestWhereItCannotRun(t *testing.T) {
 func BenchmarkLateness(b *testing.B) {
 	for name, spin := range map[string]time.Duration{"spin=0": -1, "spin=30us": 0, "spin=100us": 100 * time.Microsecond} {
 		b.Run(name, func(b *testing.B) {
-			d, s, qps := newShim(b, units.Gbps)
-			stop, err := progress.Options{Spin: spin}.Start(s)
+			d, s, qps := newNowShim(b, units.Gbps)
+			stop, err := paced.Thread{Spin: spin}.Start(s)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -260,8 +260,8 @@ func BenchmarkLateness(b *testing.B) {
 			var late []time.Duration
 			for b.Loop() {
 				_, before := d.seen()
-				write(b, qps[0], 64)
-				eventually(b, "the last segment", func() bool { _, k := d.seen(); return k == before+64 })
+				writeNow(b, qps[0], 64)
+				waitFor(b, "the last segment", func() bool { _, k := d.seen(); return k == before+64 })
 				d.mu.Lock()
 				for i := before + 1; i < len(d.posted); i++ {
 					late = append(late, d.posted[i]-d.posted[i-1]-gap)
@@ -269,8 +269,8 @@ func BenchmarkLateness(b *testing.B) {
 				d.mu.Unlock()
 			}
 			slices.Sort(late)
-			b.ReportMetric(float64(late[len(late)/2].Nanoseconds())/1e3, "p50-us")
-			b.ReportMetric(float64(late[len(late)*99/100].Nanoseconds())/1e3, "p99-us")
+			b.ReportMetric(float64(quantile.Of(late, 0.5).Nanoseconds())/1e3, "p50-us")
+			b.ReportMetric(float64(quantile.Of(late, 0.99).Nanoseconds())/1e3, "p99-us")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sluice-rdma/sluice/p4/run"
+	"github.com/sluice-rdma/sluice/p4/internal/run"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -1,4 +1,4 @@
-package progress
+package paced
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package maxmin
+package fabric
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRates(t *testing.T) {
+func TestFairRates(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {
 		name     string
@@ -28,7 +28,7 @@ func TestRates(t *testing.T) {
 		{"twice through a link", []float64{3}, [][]int{{0, 0}, {0}}, []float64{1, 1}},
 		{"no flow", []float64{1}, nil, nil},
 	} {
-		got, err := Rates(c.capacity, c.paths)
+		got, err := FairRates(c.capacity, c.paths)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.want)
 		}
@@ -36,8 +36,8 @@ func TestRates(t *testing.T) {
 }
 
 // Flows that take unlike shares of a link for a unit of rate have the same rate.
-func TestRatesOfUnlikeCosts(t *testing.T) {
-	var s Solver
+func TestFairRatesOfUnlikeCosts(t *testing.T) {
+	var s FairSolver
 	got, err := s.Rates([]float64{12, 30}, [][]int{{0}, {0, 1}, {1}}, []float64{1, 2, 2})
 	if want := []float64{4, 4, 11}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
@@ -49,7 +49,7 @@ func TestRatesOfUnlikeCosts(t *testing.T) {
 	}
 }
 
-func TestRatesErrors(t *testing.T) {
+func TestFairRatesErrors(t *testing.T) {
 	for _, c := range []struct {
 		capacity []float64
 		paths    [][]int
@@ -61,7 +61,7 @@ func TestRatesErrors(t *testing.T) {
 		{[]float64{1}, [][]int{{0}, {1}}, "flow 1 takes link 1: there are 1"},
 		{[]float64{1}, [][]int{{-1}}, "flow 0 takes link -1"},
 	} {
-		if _, err := Rates(c.capacity, c.paths); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := FairRates(c.capacity, c.paths); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %v: error %v, want %q", c.capacity, c.paths, err, c.want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestRatesErrors(t *testing.T) {
 // On small graphs, try every allocation on a grid that holds the fair one: three
 // flows share links in parts of 1, 2 or 3, so it consists of sixths. Of the feasible
 // ones, the fair one has the largest least rate, then the largest second, and so on.
-func TestRatesAgainstAllAllocations(t *testing.T) {
+func TestFairRatesAgainstAllAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const parts = 6
 		links := rapid.IntRange(1, 4).Draw(t, "links")
@@ -84,14 +84,14 @@ func TestRatesAgainstAllAllocations(t *testing.T) {
 		for f := range paths {
 			paths[f] = rapid.SliceOfNDistinct(rapid.IntRange(0, links-1), 1, links, rapid.ID[int]).Draw(t, fmt.Sprint("path ", f))
 		}
-		got, err := Rates(capacity, paths)
+		got, err := FairRates(capacity, paths)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var best, bestSorted []int
 		x := make([]int, len(paths))
 		for more := true; more; {
-			if fits(x, capacity, paths, parts) {
+			if fitsAll(x, capacity, paths, parts) {
 				sorted := slices.Clone(x)
 				slices.Sort(sorted)
 				if slices.Compare(sorted, bestSorted) > 0 {
@@ -115,7 +115,7 @@ func TestRatesAgainstAllAllocations(t *testing.T) {
 	})
 }
 
-func fits(x []int, capacity []float64, paths [][]int, parts int) bool {
+func fitsAll(x []int, capacity []float64, paths [][]int, parts int) bool {
 	for l, c := range capacity {
 		used := 0
 		for f, path := range paths {
@@ -137,7 +137,7 @@ func TestEveryFlowHasABottleneck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.SliceOfN(rapid.Float64Range(0, 400), 1, 30).Draw(t, "capacity")
 		paths := rapid.SliceOfN(rapid.SliceOfNDistinct(rapid.IntRange(0, len(capacity)-1), 1, 6, rapid.ID[int]), 1, 60).Draw(t, "paths")
-		rates, err := Rates(capacity, paths)
+		rates, err := FairRates(capacity, paths)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,24 +162,24 @@ func TestEveryFlowHasABottleneck(t *testing.T) {
 	})
 }
 
-func TestDistance(t *testing.T) {
+func TestUnfairness(t *testing.T) {
 	fair := []float64{5, 5}
 	for _, c := range []struct {
 		rates []float64
 		want  float64
 	}{{[]float64{5, 5}, 0}, {[]float64{0, 0}, 1}, {[]float64{10, 0}, 1}, {[]float64{6, 4}, 0.2}} {
-		if got := Distance(c.rates, fair); got != c.want {
+		if got := Unfairness(c.rates, fair); got != c.want {
 			t.Errorf("%v is %v from %v, want %v", c.rates, got, fair, c.want)
 		}
 	}
 	for _, fair := range [][]float64{nil, {0}, {math.Inf(1)}} {
-		if got := Distance(make([]float64, len(fair)), fair); !math.IsNaN(got) {
+		if got := Unfairness(make([]float64, len(fair)), fair); !math.IsNaN(got) {
 			t.Errorf("the distance from %v is %v", fair, got)
 		}
 	}
 }
 
-func BenchmarkRates(b *testing.B) {
+func BenchmarkFairRates(b *testing.B) {
 	capacity := make([]float64, 200)
 	for l := range capacity {
 		capacity[l] = float64(100 + l%7)
@@ -190,7 +190,7 @@ func BenchmarkRates(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Rates(capacity, paths); err != nil {
+		if _, err := FairRates(capacity, paths); err != nil {
 			b.Fatal(err)
 		}
 	}
