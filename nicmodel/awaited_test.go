@@ -32,19 +32,14 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 	over, twice, n := run(ib.WRRDMARead, 2*room, room*pcie.CacheLine)
 	t.Logf("room for all: %.1f M/s, %.0f bytes of elements a request; for half of them: %.1f M/s, %.0f bytes", free, once, over, twice)
 	u := cacheUse(n, "awaited wqe")
-	if u.Misses < u.Hits {
-		t.Errorf("%+v: want misses mostly, as what is needed first is what was used longest ago", u)
-	}
-	header := n.chip.Config.PCIe.Headers
-	again := float64(pcie.CacheLine+header.Completion()+header.Request()) * float64(u.Misses) / float64(n.Stats().Requests)
-	if d := twice - once; d < 0.9*again || d > 1.1*again {
-		t.Errorf("%.0f bytes a request more, want %.0f of those that are read again", d, again)
+	if u.Misses < u.Hits/2 || twice < 1.2*once {
+		t.Errorf("%+v, %.0f bytes of elements a request, %.0f where all fit: want a third of misses at least", u, twice, once)
 	}
 	if over > free/2 {
 		t.Errorf("%.1f M/s with elements that do not fit, %.1f if they do: want less than half", over, free)
 	}
 	most := fetches / n.chip.Link.Alone(pcie.CacheLine).Seconds() / 1e6
-	if got := float64(u.Misses) / stop.Seconds() / 1e6; got > 1.1*most || got < 0.8*most {
+	if got := float64(u.Misses) / stop.Seconds() / 1e6; got > 1.2*most || got < 0.8*most {
 		t.Errorf("%.1f M misses a second, want the %.1f M of %d reads at a time", got, most, fetches)
 	}
 	if _, _, n := run(ib.WRRDMAWrite, 2*room, room*pcie.CacheLine); cacheUse(n, "awaited wqe").Misses != 0 {
@@ -52,8 +47,8 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 	}
 }
 
-// Reads that wait to be sent displace those under way, as far as their queue pairs may have as many outstanding; what is
-// posted beyond that does not. In the end nothing is held.
+// Reads that wait to be sent have their elements where those under way have theirs: what is posted counts, not what a queue
+// pair may have outstanding. In the end nothing is held.
 func TestReadsThatWaitToBeSent(t *testing.T) {
 	const room, stop = 64, 100 * units.Microsecond
 	run := func(pairs, window, elements int) *NIC {
@@ -65,47 +60,24 @@ func TestReadsThatWaitToBeSent(t *testing.T) {
 		}
 		b.e.RunUntil(2 * stop)
 		n := b.nics[0]
-		for _, q := range n.pairs.all {
-			if q.reads != 0 || q.admitted != q.posted {
-				t.Errorf("%d Reads of a queue pair are held when all is over, %d of %d were taken in", q.reads, q.admitted, q.posted)
-			}
-		}
-		if _, held := n.state.LinesHeld(2 * stop); held != 0 {
+		if _, held := n.state.LinesHeld(); held != 0 {
 			t.Errorf("%d lines are held when all is over", held)
+		}
+		for _, q := range n.pairs.all {
+			if q.handed != q.posted {
+				t.Errorf("%d of %d Reads were taken in", q.handed, q.posted)
+			}
 		}
 		return n
 	}
 	limit := plainSend.MaxRdAtomic
-	if u := cacheUse(run(room/limit/2, 8*limit, room), "awaited wqe"); u.Hits+u.Misses != 0 {
-		t.Errorf("%+v, though no more than fit may be outstanding", u)
+	if u := cacheUse(run(room/limit/2, 2*limit, room), "wqe"); u.Hits+u.Misses != 0 {
+		t.Errorf("%+v, though all fit", u)
 	}
-	if u := cacheUse(run(2*room/limit, limit, room), "awaited wqe"); u.Misses < u.Hits {
-		t.Errorf("%+v of twice as many as fit: want misses mostly", u)
-	}
-}
-
-// An element is in use until what its answer brought has left: with a slow link to the host, waiting elements
-// displace others.
-func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
-	const stop = 200 * units.Microsecond
-	misses := func(rate units.Rate) uint64 {
-		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
-		slow := b.nics[0]
-		slow.chip.Config.PCIe.Rate, slow.chip.Config.State.Elements = rate, 128*pcie.CacheLine
-		var err error
-		if slow.chip.Link, err = pcie.New(slow.chip.Config.PCIe); err != nil {
-			t.Fatal(err)
+	for _, c := range []struct{ pairs, window int }{{room / limit / 2, 8 * limit}, {2 * room / limit, limit}} {
+		n := run(c.pairs, c.window, room)
+		if u := cacheUse(n, "wqe"); u.Misses < u.Hits {
+			t.Errorf("%d queue pairs with %d each, %+v of more than fit: want misses mostly", c.pairs, c.window, u)
 		}
-		for range 12 {
-			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 1024, window: 32, batch: 1, spread: 1}, stop)
-		}
-		b.e.RunUntil(stop)
-		return cacheUse(slow, "awaited wqe").Misses
-	}
-	if got := misses(227 * units.Gbps); got != 0 {
-		t.Errorf("%d misses with a fast link", got)
-	}
-	if got := misses(16 * units.Gbps); got == 0 {
-		t.Error("no misses with a slow link")
 	}
 }

@@ -83,7 +83,6 @@ type elements struct {
 	transport *transport
 	scheduler *scheduler
 	state     *icm.Memory
-	buffer    *receiveBuffer
 	ports     *ports
 
 	queued stage.Gauge // requests whose doorbell has been rung
@@ -91,41 +90,36 @@ type elements struct {
 	times  sendTimes
 }
 
-// take returns when the element is available for a packet to be built at t.
-func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
+// take returns when the element is available for a packet to be built at t, which is the request's last or not.
+func (e *elements) take(t units.Time, q *qp, slot uint32, last bool) units.Time {
 	w := &q.sq[slot]
-	first := !w.started
-	if first {
+	if !w.started {
 		e.start(t, q, w)
 	}
-	ready := e.need(t, q, slot)
-	if first && w.awaited { // which is another memory
-		e.state.Take(q.elementAt(slot), q.wqeBytes(w))
+	at, bytes, ready := q.elementAt(slot), q.wqeBytes(w), t
+	if e.state.ElementsFull() {
+		ready = e.state.NeedElement(t, at, q.wqeAddr(slot), bytes)
+		if w.over { // it is sent again
+			e.state.TakeElement(at, bytes)
+		}
 	}
-	return ready
-}
-
-// need returns when an element that is needed at t is available: one that was
-// displaced is fetched again.
-func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
-	if !e.state.Full() {
-		return t
+	if last && !w.over && !awaitsAnswer(w.req.Op) {
+		w.over = true
+		e.state.TakeElement(at, bytes)
 	}
-	ready, _ := e.state.Need(t, icm.EntryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	return ready
 }
 
 // answered returns when the completion of an element can be made, whose response or
-// acknowledgement has come. Where the data of a READ or an atomic go is in the element. The others are done with.
+// acknowledgement has come. Where the data of a READ or an atomic go is in the element: where all is in one memory it is looked up
+// here, and else the packets of its answer have waited for it. The others are done with.
 func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 	w := &q.sq[slot]
-	switch {
-	case !awaitsAnswer(w.req.Op):
+	if !awaitsAnswer(w.req.Op) || e.Config.State.Elements > 0 || !e.state.Full() {
 		return now
-	case w.awaited:
-		return now // the packets of its answer have waited
 	}
-	return e.need(now, q, slot)
+	ready, _ := e.state.NeedAwaited(now, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(w))
+	return ready
 }
 
 // release drops the elements from one running count to another, which have
@@ -140,42 +134,14 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	}
 }
 
-// drop drops the element with a running count from where it is.
+// drop drops the element with a running count.
 func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
-	at, bytes := q.elementAt(count), q.wqeBytes(w)
-	if w.awaited {
-		e.state.Awaited.Take(e.buffer.busy(), at, bytes)
-		q.reads--
-		if w.started {
-			return
-		}
-	}
-	e.state.Take(at, bytes)
-}
-
-// admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
-// as many outstanding: where the answer goes is known there before it can come.
-func (e *elements) admit(now units.Time, q *qp) {
-	if e.Config.State.Elements == 0 {
+	if w.over {
 		return
 	}
-	for q.admitted != q.handed {
-		w := q.wqe(q.admitted)
-		if awaitsAnswer(w.req.Op) {
-			if q.reads == q.maxReads {
-				return
-			}
-			q.reads++
-			w.awaited = true
-			at, bytes := q.elementAt(q.admitted), q.wqeBytes(w)
-			if w.started {
-				e.state.Take(at, bytes)
-			}
-			e.state.Awaited.Put(now, at, bytes)
-		}
-		q.admitted++
-	}
+	w.over = true
+	e.state.TakeElement(q.elementAt(count), q.wqeBytes(w))
 }
 
 // forget drops all that there is of a queue pair's elements.
@@ -219,7 +185,7 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 // above 0.
 func (e *elements) next(q *qp) int {
 	part := int(q.doorbelled - q.fetchIssued)
-	if ahead := e.ahead(); ahead > 0 {
+	if ahead := e.ahead(q); ahead > 0 {
 		room := ahead - int(q.fetchIssued-q.started)
 		if part > room && 2*room < ahead {
 			return 0 // so that reads are for several
@@ -233,17 +199,21 @@ func (e *elements) next(q *qp) int {
 }
 
 // ahead is the largest number of a queue's elements on the chip that are not started; 0 is no limit. If not all
-// fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
-func (e *elements) ahead() int {
-	if !e.state.Full() || e.Config.WQEPrefetch == 0 {
+// fits there, the room is shared out evenly, one element at least: more would displace each other before their turn. Elements
+// with a memory of their own share it among the queue pairs that have requests, others what the contexts of all leave.
+func (e *elements) ahead(q *qp) int {
+	if !e.state.ElementsFull() || e.Config.WQEPrefetch == 0 {
 		return e.Config.WQEPrefetch
 	}
-	queues := 0
-	for _, p := range e.ports.all {
-		queues += p.live
+	left, queues := int(e.Config.State.Elements), e.transport.active.N
+	if left == 0 {
+		queues = 0
+		for _, p := range e.ports.all {
+			queues += p.live
+		}
+		left = int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
 	}
-	left := int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
-	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
+	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*q.wqeBytes(q.wqe(q.fetchIssued)))))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -388,7 +358,7 @@ func (e *elements) give(now units.Time, q *qp) {
 	if e.Spans.Report != nil && w.inNIC < now {
 		e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, w.inNIC, now, q.handed, 1)
 	}
-	w.started, w.awaited = false, false
+	w.started, w.over = false, false
 	slot, err := q.rc.PostSend(&w.req)
 	if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 		// The provider has checked the request, and the ring is no deeper
@@ -398,6 +368,6 @@ func (e *elements) give(now units.Time, q *qp) {
 	if q.departures != nil {
 		q.departures[slot] = departure{}
 	}
-	e.state.Put(q.elementAt(q.handed), q.wqeBytes(w))
+	e.state.PutElement(q.elementAt(q.handed), q.wqeBytes(w))
 	q.handed++
 }

@@ -146,7 +146,7 @@ func (n *NIC) reset(q *qp) {
 	}
 	n.regions.UnbindAll(q.num)
 	q.resets = (q.resets + 1) & 0x7f
-	q.responding, q.echo = 0, frames.Echo{}
+	q.responding, q.locked, q.echo = 0, 0, frames.Echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
@@ -201,7 +201,6 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
-	q.maxReads = cfg.MaxRdAtomic
 	held := cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
 	if limit := q.Control().Rate; limit != 0 { // it was set before
 		held.Rate = limit

@@ -123,7 +123,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.dma = dma{Chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer, ports: n.ports}
+	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, ports: n.ports}
 	if n.chip.Config.SendTime.Jitter > 0 {
 		n.elements.times.stream = des.NewStream(uint64(n.chip.Host), "send times")
 	}

@@ -66,7 +66,7 @@ type sendWQE struct {
 	sgl     []memory.SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
-	awaited bool // it is in the memory of the receive side; see elements.admit
+	over    bool // its last packet was made, and no answer needs it; see elements.take
 	// waitUntil is of the wait before it, 0 for none: it is handed to the transport no earlier.
 	waitUntil units.Time
 	inNIC     units.Time // since when it is, where spans are reported
@@ -104,7 +104,6 @@ type qp struct {
 	class    uint8 // of traffic, of its peer's priority
 	weight   int   // of its turns, 0 is 1
 	limit    limit
-	maxReads int  // Reads and atomics that it may have outstanding
 	hold     hold // why it is not before the scheduler
 	holdFrom units.Time
 	steering            // of what it sends
@@ -115,6 +114,7 @@ type qp struct {
 
 	// The responder's.
 	queuedResponder bool
+	locked          int        // READs that wait for atomics
 	responding      int        // frames in mac.responses
 	translatedAt    units.Time // when the translations of what it received last are there
 	echo            frames.Echo
@@ -145,8 +145,6 @@ type progress struct {
 	waitWake    units.Time // of the newest EvSendTime
 	waiting     int        // that are in the NIC and wait for a time, or for one that does
 	waitFrom    units.Time // since when
-	admitted    uint32     // that the receive side has, if it needs them
-	reads       int        // of those, whose answers are to come
 	started     uint32     // that have a packet or are over
 	reaped      uint32     // that the transport has ended
 	freed       uint32     // whose places are free: a completion of each, or of a later one, was polled
@@ -197,15 +195,16 @@ func (q *qp) translated(now, known units.Time) {
 type ports struct{ all []*pairs }
 
 // elements visits the elements that are in the memory on the chip: see icm.New.
-func (p *ports) elements(visit func(at uint64, bytes int, started, awaited bool)) {
+func (p *ports) elements(visit func(at uint64, bytes int)) {
 	for _, pairs := range p.all {
 		for _, q := range pairs.all {
 			if q == nil {
 				continue
 			}
 			for i := q.reaped; i != q.handed; i++ {
-				w := q.wqe(i)
-				visit(q.elementAt(i), q.wqeBytes(w), w.started, w.awaited)
+				if w := q.wqe(i); !w.over {
+					visit(q.elementAt(i), q.wqeBytes(w))
+				}
 			}
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-
-	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 //go:embed blindfirst.yaml
@@ -164,27 +162,4 @@ func over(errs []float64) (n int) {
 		}
 	}
 	return n
-}
-
-// blindMarkdown writes the rows: what they came to first, and now.
-func blindMarkdown(b *strings.Builder, results []Result, known []deviations.Deviation) {
-	b.WriteString("\n### Blind, or once blind\n\n| row | what | preset | published | first | error | now | error | |\n|---|---|---|---|---|---|---|---|---|\n")
-	first, was := firstFigures(results), First()
-	for i := range results {
-		r := &results[i]
-		if !r.Row.wasBlind(was) {
-			continue
-		}
-		p := &r.Row.Points[0]
-		then, now := first[i].Figures[0].Value, r.Figures[0].Value
-		var marks []string
-		if r.Row.Class != Blind {
-			marks = append(marks, string(r.Row.Class))
-		}
-		for _, n := range deviations.About(known, r.Row.ID, p.At) {
-			marks = append(marks, fmt.Sprintf("[D%d](#d%d)", n, n))
-		}
-		fmt.Fprintf(b, "| %s, %s | %s (%s): %s | %s | %s | %s | %+.1f %% | %s | %+.1f %% | %s |\n", r.Row.ID, r.Row.Source, r.Row.What, r.Row.Unit, p.At,
-			r.Measurement.Preset, number(p.Value), number(then), 100*p.Error(then), number(now), 100*p.Error(now), strings.Join(marks, " "))
-	}
 }

@@ -25,10 +25,9 @@ func packetPacing(most units.Rate) Limiter {
 // that it keeps of connections, memory and queues. Generations before have half as much each, but for cx3, whose is fitted: an estimate.
 const stateBytes = 2 * units.MiB
 
-// elementBytes is what the receive side has for elements of Reads and atomics under way: SMART (ASPLOS 2024), as
+// elementBytes is the memory for elements: SMART (ASPLOS 2024), as
 // recalled, has the rate of a ConnectX-6 fall with more than 768 requests outstanding, and lays that to its cache of
-// work requests. A Connect-IB's falls with more than 384 Reads (row KS3). Devices between and before have the nearer
-// one's, or half: estimates.
+// work requests. Devices between and before have as much, or half, or a quarter: estimates, but for Connect-IB's.
 const elementBytes = 768 * pcie.CacheLine
 
 // elementCycles is what an element takes in stage wqe: an estimate.
@@ -109,8 +108,8 @@ var presets = map[string]func() Config{
 		c.State.Elements = elementBytes / 4
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
-		c.Units = Units{Units: 4, Request: 49, Answer: 24}
-		c.Atomics.InFlight = 8
+		c.Units = Units{Units: 4, Request: 49, Answer: 24, Read: 16, Replay: true}
+		c.Atomics.InFlight, c.Atomics.Locks = 8, 1
 		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
 		return c
@@ -119,10 +118,11 @@ var presets = map[string]func() Config{
 		c := base()
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.PCIe = pcie.Hosted(pcie.LaneBytes(16), pcie.ExtendedTags, pcie.IIOLines)
-		c.State.Bytes, c.State.Elements = stateBytes/4, elementBytes/2
+		// Elements are read again from some number between 448 and 896 requests on (Kalia et al., ATC 2016, figure 13b).
+		c.State.Bytes, c.State.Elements = stateBytes/4, 512*pcie.CacheLine
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
-		c.Units = Units{Units: 16, Request: 58, Answer: 29}
+		c.Units = Units{Units: 16, Request: 58, Answer: 29, Replay: true}
 		c.Framing = fabric.InfiniBand
 		return c
 	},

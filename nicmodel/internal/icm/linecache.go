@@ -8,11 +8,14 @@ import (
 )
 
 // lineCache is a set-associative cache of lines of 64 bytes, by their addresses in host memory,
-// which are above 0. A hash of the address chooses the set, and of a set the line that was used
-// longest ago goes: estimates, as the hardware's policy is not known. It allocates when it is made only.
+// which are above 0. A hash of the address chooses the set, and of a full set any line goes, by a sequence that
+// is the same each time. The hardware's policy is not known. If what was used longest ago went, entries that are used in turns
+// would all be displaced before their next use as soon as they are a few more than fit, and published rates over
+// queue pairs fall by degrees (docs/nic-figures.md). It allocates when it is made only.
 type lineCache struct {
 	ways int
 	sets uint64
+	draw uint64 // of the sequence
 	all  []line // set after set; of each the newest first, what holds nothing last
 }
 
@@ -37,7 +40,7 @@ func (l *lineCache) set(at uint64) []line {
 }
 
 // touch makes a line the newest of its set and reports whether it was there. One that was not
-// takes the place of the oldest, whose address it returns if that is dirty, else 0.
+// takes the place of another if the set is full, whose address it returns if that is dirty, else 0.
 func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displaced uint64) {
 	set := l.set(at)
 	slot = &set[0]
@@ -56,16 +59,27 @@ func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displace
 		copy(set[1:k+1], set[:k])
 		*slot = found
 	} else {
-		if last := set[len(set)-1].at; last&dirtyLine != 0 {
-			displaced = last &^ dirtyLine
+		k = len(set) - 1
+		if set[k].at != 0 {
+			k = l.victim()
 		}
-		copy(set[1:], set)
+		if gone := set[k].at; gone&dirtyLine != 0 {
+			displaced = gone &^ dirtyLine
+		}
+		copy(set[1:k+1], set[:k])
 		*slot = line{at: at}
 	}
 	if dirty {
 		slot.at |= dirtyLine
 	}
 	return slot, hit, displaced
+}
+
+// victim draws a way.
+func (l *lineCache) victim() int {
+	l.draw = l.draw*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+	way, _ := bits.Mul64(l.draw, uint64(l.ways))
+	return int(way)
 }
 
 // find returns the line of an address, nil if it is not there.
