@@ -200,7 +200,8 @@ func (e *elements) next(q *qp) int {
 
 // ahead is the largest number of a queue's elements on the chip that are not started; 0 is no limit. If not all
 // fits there, the room is shared out evenly, one element at least: more would displace each other before their turn. Elements
-// with a memory of their own share it among the queue pairs that have requests, others what the contexts of all leave.
+// with a memory of their own share half of it, as its sets are not filled evenly, among the queue pairs that have requests; others what
+// the contexts of all leave.
 func (e *elements) ahead(q *qp) int {
 	if !e.state.ElementsFull() || e.Config.WQEPrefetch == 0 {
 		return e.Config.WQEPrefetch
@@ -212,6 +213,9 @@ func (e *elements) ahead(q *qp) int {
 			queues += p.live
 		}
 		left = int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
+	}
+	if e.Config.State.Elements > 0 {
+		left /= 2
 	}
 	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*q.wqeBytes(q.wqe(q.fetchIssued)))))
 }
