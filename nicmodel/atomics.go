@@ -13,8 +13,8 @@ import (
 
 // atomicWaits sums the waits of atomic operations, by reason, and those of READs.
 type atomicWaits struct {
-	Unit  units.Time // for one of those at a time to end
-	Lock  units.Time // for one under the same lock, in addition
+	Lock  units.Time // for one under the same lock to end
+	Unit  units.Time // for one of those at a time, in addition
 	Reads units.Time // for both
 }
 
@@ -96,14 +96,14 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 	read := max(arrived, begin+u.Link.Alone(8))
 	end := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
 	u.slots.Hold(end) // from slot on, as what waits for its lock keeps its place
-	u.busy += end - slot
+	u.busy += end - begin
 	u.served++
 	if u.watch != nil {
-		u.watch(slot, end, stage.StallNone)
+		u.watch(begin, end, stage.StallNone)
 	}
 	u.buffer.hold(begin) // it waits there
-	u.waits.Unit += slot - now
-	u.waits.Lock += max(0, *lock-slot)
+	u.waits.Lock += max(0, *lock-now)
+	u.waits.Unit += max(0, slot-max(now, *lock))
 	*lock = end
 	u.until = max(u.until, end)
 	u.pend(end, pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -47,37 +48,70 @@ func TestReadsWhoseElementsDoNotFit(t *testing.T) {
 	}
 }
 
-// Reads that wait to be sent have their elements where those under way have theirs: what is posted counts, not what a queue
-// pair may have outstanding. In the end nothing is held.
+// Reads that wait to be sent displace those under way: as far as their queue pairs may have as many outstanding, or, where
+// all that is posted counts, all of them. In the end nothing is held.
 func TestReadsThatWaitToBeSent(t *testing.T) {
 	const room, stop = 64, 100 * units.Microsecond
-	run := func(pairs, window, elements int) *NIC {
+	run := func(posted bool, pairs, window int, cache string) stage.CacheUse {
 		cfg := preset(t, "connectib")
-		cfg.State.Elements, cfg.Units.Units = units.Bytes(elements*pcie.CacheLine), 1 // so that most wait
+		cfg.State.Elements, cfg.State.Posted, cfg.Units.Units = room*pcie.CacheLine, posted, 1 // so that most wait
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 8, window: window, batch: 1, spread: 1}, stop)
 		}
 		b.e.RunUntil(2 * stop)
 		n := b.nics[0]
-		if _, held := n.state.LinesHeld(); held != 0 {
-			t.Errorf("%d lines are held when all is over", held)
-		}
 		for _, q := range n.pairs.all {
-			if q.handed != q.posted {
-				t.Errorf("%d of %d Reads were taken in", q.handed, q.posted)
+			if q.reads != 0 || q.handed != q.posted || !posted && q.admitted != q.posted {
+				t.Errorf("%d Reads of a queue pair are held when all is over, %d of %d were taken in", q.reads, q.admitted, q.posted)
 			}
 		}
-		return n
+		if _, held := n.state.LinesHeld(2 * stop); held != 0 {
+			t.Errorf("%d lines are held when all is over", held)
+		}
+		return cacheUse(n, cache)
 	}
 	limit := plainSend.MaxRdAtomic
-	if u := cacheUse(run(room/limit/2, 2*limit, room), "wqe"); u.Hits+u.Misses != 0 {
-		t.Errorf("%+v, though all fit", u)
-	}
-	for _, c := range []struct{ pairs, window int }{{room / limit / 2, 8 * limit}, {2 * room / limit, limit}} {
-		n := run(c.pairs, c.window, room)
-		if u := cacheUse(n, "wqe"); u.Misses < u.Hits {
-			t.Errorf("%d queue pairs with %d each, %+v of more than fit: want misses mostly", c.pairs, c.window, u)
+	for _, c := range []struct {
+		posted        bool
+		pairs, window int
+		cache         string
+		fits          bool
+	}{
+		{false, room / limit / 2, 8 * limit, "awaited wqe", true}, // no more than fit may be outstanding
+		{false, 2 * room / limit, limit, "awaited wqe", false},
+		{true, room / limit / 2, 2 * limit, "wqe", true},
+		{true, room / limit / 2, 8 * limit, "wqe", false},
+		{true, 2 * room / limit, limit, "wqe", false},
+	} {
+		if u := run(c.posted, c.pairs, c.window, c.cache); c.fits && u.Hits+u.Misses != 0 || !c.fits && u.Misses < u.Hits/2 {
+			t.Errorf("%+v: %+v; want none looked up if they fit, else a third of misses at least", c, u)
 		}
+	}
+}
+
+// An element is in use until what its answer brought has left: with a slow link to the host, waiting elements
+// displace others.
+func TestElementsInUseUntilTheDataHaveLeft(t *testing.T) {
+	const stop = 200 * units.Microsecond
+	misses := func(rate units.Rate) uint64 {
+		b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+		slow := b.nics[0]
+		slow.chip.Config.PCIe.Rate, slow.chip.Config.State.Elements = rate, 128*pcie.CacheLine
+		var err error
+		if slow.chip.Link, err = pcie.New(slow.chip.Config.PCIe); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 {
+			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 1024, window: 32, batch: 1, spread: 1}, stop)
+		}
+		b.e.RunUntil(stop)
+		return cacheUse(slow, "awaited wqe").Misses
+	}
+	if got := misses(227 * units.Gbps); got != 0 {
+		t.Errorf("%d misses with a fast link", got)
+	}
+	if got := misses(16 * units.Gbps); got == 0 {
+		t.Error("no misses with a slow link")
 	}
 }

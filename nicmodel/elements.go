@@ -83,6 +83,7 @@ type elements struct {
 	transport *transport
 	scheduler *scheduler
 	state     *icm.Memory
+	buffer    *receiveBuffer
 	ports     *ports
 
 	queued stage.Gauge // requests whose doorbell has been rung
@@ -93,33 +94,54 @@ type elements struct {
 // take returns when the element is available for a packet to be built at t, which is the request's last or not.
 func (e *elements) take(t units.Time, q *qp, slot uint32, last bool) units.Time {
 	w := &q.sq[slot]
-	if !w.started {
+	first := !w.started
+	if first {
 		e.start(t, q, w)
 	}
-	at, bytes, ready := q.elementAt(slot), q.wqeBytes(w), t
-	if e.state.ElementsFull() {
-		ready = e.state.NeedElement(t, at, q.wqeAddr(slot), bytes)
-		if w.over { // it is sent again
-			e.state.TakeElement(at, bytes)
+	ready := e.need(t, q, slot)
+	switch {
+	case !e.posted():
+		if first && w.awaited { // which is another memory
+			e.state.Take(q.elementAt(slot), q.wqeBytes(w))
 		}
-	}
-	if last && !w.over && !awaitsAnswer(w.req.Op) {
+	case w.awaited:
+	case !w.over && last:
 		w.over = true
-		e.state.TakeElement(at, bytes)
+		e.state.Elements.Drop(q.elementAt(slot), q.wqeBytes(w))
+	case w.over && ready > t: // it was read to be sent again
+		e.state.Elements.Drop(q.elementAt(slot), q.wqeBytes(w))
 	}
 	return ready
 }
 
+// posted reports whether the elements of all that is posted are in the memory of elements.
+func (e *elements) posted() bool { return e.ports.posted }
+
+// need returns when an element that is needed at t is available: one that was
+// displaced is fetched again.
+func (e *elements) need(t units.Time, q *qp, slot uint32) (ready units.Time) {
+	at, from, bytes := q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot])
+	switch {
+	case e.posted() && e.state.Elements.Full():
+		return e.state.NeedPosted(t, at, from, bytes)
+	case e.posted() || !e.state.Full():
+		return t
+	}
+	ready, _ = e.state.Need(t, icm.EntryElement, at, from, bytes)
+	return ready
+}
+
 // answered returns when the completion of an element can be made, whose response or
-// acknowledgement has come. Where the data of a READ or an atomic go is in the element: where all is in one memory it is looked up
-// here, and else the packets of its answer have waited for it. The others are done with.
+// acknowledgement has come. Where the data of a READ or an atomic go is in the element. The others are done with.
 func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 	w := &q.sq[slot]
-	if !awaitsAnswer(w.req.Op) || e.Config.State.Elements > 0 || !e.state.Full() {
+	switch {
+	case !awaitsAnswer(w.req.Op):
 		return now
+	case w.awaited:
+		return now // the packets of its answer have waited
 	}
-	ready, _ := e.state.NeedAwaited(now, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(w))
-	return ready
+	return e.need(now, q, slot)
 }
 
 // release drops the elements from one running count to another, which have
@@ -134,14 +156,47 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	}
 }
 
-// drop drops the element with a running count.
+// drop drops the element with a running count from where it is.
 func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
-	if w.over {
+	at, bytes := q.elementAt(count), q.wqeBytes(w)
+	if w.awaited {
+		e.state.Elements.Take(e.buffer.busy(), at, bytes)
+		q.reads--
+	}
+	switch {
+	case !e.posted():
+		if !w.awaited || !w.started {
+			e.state.Take(at, bytes)
+		}
+	case !w.awaited && !w.over:
+		w.over = true
+		e.state.Elements.Drop(at, bytes)
+	}
+}
+
+// admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
+// as many outstanding: where the answer goes is known there before it can come.
+func (e *elements) admit(now units.Time, q *qp) {
+	if e.Config.State.Elements == 0 || e.posted() {
 		return
 	}
-	w.over = true
-	e.state.TakeElement(q.elementAt(count), q.wqeBytes(w))
+	for q.admitted != q.handed {
+		w := q.wqe(q.admitted)
+		if awaitsAnswer(w.req.Op) {
+			if q.reads == q.maxReads {
+				return
+			}
+			q.reads++
+			w.awaited = true
+			at, bytes := q.elementAt(q.admitted), q.wqeBytes(w)
+			if w.started {
+				e.state.Take(at, bytes)
+			}
+			e.state.Elements.Put(now, at, bytes)
+		}
+		q.admitted++
+	}
 }
 
 // forget drops all that there is of a queue pair's elements.
@@ -199,25 +254,25 @@ func (e *elements) next(q *qp) int {
 }
 
 // ahead is the largest number of a queue's elements on the chip that are not started; 0 is no limit. If not all
-// fits there, the room is shared out evenly, one element at least: more would displace each other before their turn. Elements
-// with a memory of their own share half of it, as its sets are not filled evenly, among the queue pairs that have requests; others what
+// fits there, the room is shared out evenly, one element at least: more would displace each other before their turn. That is half of the memory
+// of elements, as its sets are not filled evenly, among the queue pairs that have requests, if what is posted is in it; else what
 // the contexts of all leave.
 func (e *elements) ahead(q *qp) int {
-	if !e.state.ElementsFull() || e.Config.WQEPrefetch == 0 {
-		return e.Config.WQEPrefetch
-	}
-	left, queues := int(e.Config.State.Elements), e.transport.active.N
-	if left == 0 {
-		queues = 0
+	var room, queues int
+	switch {
+	case e.Config.WQEPrefetch == 0:
+		return 0
+	case e.posted() && e.state.Elements.Full():
+		room, queues = int(e.Config.State.Elements)/2, e.transport.active.N
+	case !e.posted() && e.state.Full():
 		for _, p := range e.ports.all {
 			queues += p.live
 		}
-		left = int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
+		room = int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
+	default:
+		return e.Config.WQEPrefetch
 	}
-	if e.Config.State.Elements > 0 {
-		left /= 2
-	}
-	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*q.wqeBytes(q.wqe(q.fetchIssued)))))
+	return min(e.Config.WQEPrefetch, max(1, room/(max(queues, 1)*q.wqeBytes(q.wqe(q.fetchIssued)))))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -362,7 +417,7 @@ func (e *elements) give(now units.Time, q *qp) {
 	if e.Spans.Report != nil && w.inNIC < now {
 		e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, w.inNIC, now, q.handed, 1)
 	}
-	w.started, w.over = false, false
+	w.started, w.awaited, w.over = false, false, false
 	slot, err := q.rc.PostSend(&w.req)
 	if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 		// The provider has checked the request, and the ring is no deeper
@@ -372,6 +427,13 @@ func (e *elements) give(now units.Time, q *qp) {
 	if q.departures != nil {
 		q.departures[slot] = departure{}
 	}
-	e.state.PutElement(q.elementAt(q.handed), q.wqeBytes(w))
+	if at, bytes := q.elementAt(q.handed), q.wqeBytes(w); e.posted() {
+		if w.awaited = awaitsAnswer(w.req.Op); w.awaited {
+			q.reads++
+		}
+		e.state.Elements.Put(now, at, bytes)
+	} else {
+		e.state.Put(at, bytes)
+	}
 	q.handed++
 }

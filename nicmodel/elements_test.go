@@ -182,7 +182,7 @@ func TestElementsThatDoNotFit(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		if held, _ := x.nic.state.LinesHeld(); !x.nic.state.Full() && held != 3 {
+		if held, _ := x.nic.state.LinesHeld(b.e.Now()); !x.nic.state.Full() && held != 3 {
 			t.Errorf("%d lines are held when all is over", held)
 		}
 		return cacheUse(x.nic, "wqe")
@@ -235,7 +235,7 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 	})
 	t.Run("by themselves", func(t *testing.T) {
 		cfg := cfg
-		cfg.State.Elements = queues * ahead * pcie.CacheLine
+		cfg.State.Elements, cfg.State.Posted = queues*ahead*pcie.CacheLine, true
 		readAhead(t, cfg, queues, ahead)
 	})
 }
@@ -273,7 +273,7 @@ func readAhead(t *testing.T, cfg Config, queues, ahead int) {
 		t.Errorf("%d ahead while all fits, want %d", got, cfg.WQEPrefetch)
 	}
 	round() // in which the NIC finds that not all fits
-	if got := look(); cfg.State.Elements == 0 && got != ahead || !nic.state.ElementsFull() {
+	if got := look(); !cfg.State.Posted && got != ahead || cfg.State.Posted && !nic.state.Elements.Full() {
 		t.Errorf("%d ahead when not all fits, want %d", got, ahead)
 	}
 	once := units.Bytes(queues * posted * pcie.CacheLine)

@@ -201,6 +201,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
+	q.maxReads = cfg.MaxRdAtomic
 	held := cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
 	if limit := q.Control().Rate; limit != 0 { // it was set before
 		held.Rate = limit

@@ -109,7 +109,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.chip.Config.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
-		n.ports = new(ports)
+		n.ports = &ports{posted: on.Config.State.Posted}
 		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), icm.New(on, n.ports.elements)
 	} else {
 		n.ports, pool, n.state = n.first.ports, n.first.scheduler.units, n.first.state
@@ -123,7 +123,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.dma = dma{Chip: on, regions: &n.regions, translation: &n.translation, landings: &n.landings, buffer: &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements, stores{wakeAt: units.Never}}
-	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, ports: n.ports}
+	n.elements = elements{Chip: on, Stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: n.state, buffer: &n.receiver.buffer, ports: n.ports}
 	if n.chip.Config.SendTime.Jitter > 0 {
 		n.elements.times.stream = des.NewStream(uint64(n.chip.Host), "send times")
 	}

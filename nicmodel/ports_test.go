@@ -156,7 +156,7 @@ func TestPortsAreBounded(t *testing.T) {
 				}
 			}
 			if n.first == nil {
-				if held, _ := n.state.LinesHeld(); held < 0 {
+				if held, _ := n.state.LinesHeld(b.e.Now()); held < 0 {
 					r.Errorf("h%d: %d lines held", n.chip.Host, held)
 				}
 			}

@@ -66,7 +66,8 @@ type sendWQE struct {
 	sgl     []memory.SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
-	over    bool // its last packet was made, and no answer needs it; see elements.take
+	awaited bool // it is in the memory of elements until its answer is there; see elements.admit
+	over    bool // its last packet was made, and it is in that memory no more; see elements.take
 	// waitUntil is of the wait before it, 0 for none: it is handed to the transport no earlier.
 	waitUntil units.Time
 	inNIC     units.Time // since when it is, where spans are reported
@@ -104,6 +105,7 @@ type qp struct {
 	class    uint8 // of traffic, of its peer's priority
 	weight   int   // of its turns, 0 is 1
 	limit    limit
+	maxReads int  // Reads and atomics that it may have outstanding
 	hold     hold // why it is not before the scheduler
 	holdFrom units.Time
 	steering            // of what it sends
@@ -145,6 +147,8 @@ type progress struct {
 	waitWake    units.Time // of the newest EvSendTime
 	waiting     int        // that are in the NIC and wait for a time, or for one that does
 	waitFrom    units.Time // since when
+	admitted    uint32     // that the receive side has, if it needs them
+	reads       int        // of those, whose answers are to come
 	started     uint32     // that have a packet or are over
 	reaped      uint32     // that the transport has ended
 	freed       uint32     // whose places are free: a completion of each, or of a later one, was polled
@@ -192,18 +196,26 @@ func (q *qp) translated(now, known units.Time) {
 }
 
 // ports is the queue pairs of all ports of a NIC.
-type ports struct{ all []*pairs }
+type ports struct {
+	all    []*pairs
+	posted bool // State.Posted
+}
 
-// elements visits the elements that are in the memory on the chip: see icm.New.
-func (p *ports) elements(visit func(at uint64, bytes int)) {
+// elements visits the elements on the chip, in either memory or in both: see icm.New.
+func (p *ports) elements(visit func(at uint64, bytes int, own bool)) {
 	for _, pairs := range p.all {
 		for _, q := range pairs.all {
 			if q == nil {
 				continue
 			}
 			for i := q.reaped; i != q.handed; i++ {
-				if w := q.wqe(i); !w.over {
-					visit(q.elementAt(i), q.wqeBytes(w))
+				w := q.wqe(i)
+				at, bytes := q.elementAt(i), q.wqeBytes(w)
+				if w.awaited || p.posted && !w.over {
+					visit(at, bytes, true)
+				}
+				if !p.posted && !(w.awaited && w.started) {
+					visit(at, bytes, false)
 				}
 			}
 		}

@@ -118,6 +118,9 @@ func (b *receiveBuffer) take(now units.Time) { b.out = now }
 // hold keeps the packet in hand until something that it caused is out.
 func (b *receiveBuffer) hold(until units.Time) { b.out = max(b.out, until) }
 
+// busy returns when the packet in hand leaves, by what is known of it so far.
+func (b *receiveBuffer) busy() units.Time { return max(b.last, b.out) }
+
 // leave has the packet in hand, of bytes bytes, leave once all that it caused is out, and
 // not before its predecessors.
 func (b *receiveBuffer) leave(now units.Time, bytes int) {

@@ -38,7 +38,7 @@ func bringsData(op ib.Opcode) bool {
 // is needed at t, and until when the stage in front of it is stalled. No packet passes an earlier one of its queue pair.
 func (r *receiver) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, free units.Time) {
 	ready, free = t, t
-	if slot, ok := q.rc.AnswerTo(psn); ok {
+	if slot, ok := q.rc.AnswerTo(psn); ok && q.sq[slot].awaited {
 		ready, free = r.contexts.state.NeedAwaited(t, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
 	}
 	q.awaitedAt = max(q.awaitedAt, ready)
@@ -58,7 +58,7 @@ func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time
 			queue, known = &q.rxUntil, context
 		}
 	}
-	if r.Config.State.Elements > 0 && r.contexts.state.ElementsFull() && bringsData(f.Desc.Header.Opcode) {
+	if r.contexts.state.Elements.Full() && bringsData(f.Desc.Header.Opcode) {
 		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
 			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
 			if from > parsed {

@@ -120,6 +120,10 @@ func (t *transport) reap(now units.Time, q *qp) {
 	t.countRequests(now, q, int(int32(q.reaped-reaped)))
 	t.elements.release(now, q, q.reaped, reaped)
 	q.reaped = reaped
+	if int32(reaped-q.admitted) > 0 {
+		q.admitted = reaped
+	}
+	t.elements.admit(now, q)
 	if int32(reaped-q.started) > 0 { // some ended without a packet
 		q.started = reaped
 	}

@@ -53,6 +53,7 @@ func (e *elements) hand(now units.Time, q *qp) {
 	for range count {
 		e.give(now, q)
 	}
+	e.admit(now, q)
 	if failed(q.rc.State()) {
 		e.transport.reap(now, q)
 		return

@@ -99,6 +99,6 @@ func drtm(nic string, updates int) (float64, error) {
 	}
 	cfg.PCIe.ReadLatency += inMemory
 	f := &flood{op: ib.WRRDMARead, payload: 64, inbound: true, queues: 28, window: 16, batch: 4, targets: bufferBytes / 64, stride: 64, updates: updates}
-	rate, err := f.runOn(cfg)
+	rate, err := f.runOn(cfg, ports(nic))
 	return rate / (1 + float64(updates)/100), err
 }

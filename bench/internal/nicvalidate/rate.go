@@ -42,9 +42,13 @@ const (
 
 // ports is the link between a K16 machine's NIC and the switch: Connect-IB has two
 // ports, and a large part of the rates there needs both. They are modelled as one link
-// of twice the rate.
-func ports(c nicmodel.Config) fabric.Link {
-	return fabric.Link{Rate: 2 * fdr, Delay: cable, Framing: fabric.InfiniBand}
+// of twice the rate. The machines with ConnectX-3 have one.
+func ports(nic string) fabric.Link {
+	l := fabric.Link{Rate: 2 * fdr, Delay: cable, Framing: fabric.InfiniBand}
+	if nic == "cx3" {
+		l.Rate = fdr
+	}
+	return l
 }
 
 // Warm-up and length of a flood: long enough for what was fetched ahead at first to be
@@ -60,11 +64,11 @@ func (f *flood) run(nic string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return f.runOn(cfg)
+	return f.runOn(cfg, ports(nic))
 }
 
-func (f *flood) runOn(cfg nicmodel.Config) (float64, error) {
-	hosts, err := newHosts(1+clients, false, ports(cfg), cfg)
+func (f *flood) runOn(cfg nicmodel.Config, link fabric.Link) (float64, error) {
+	hosts, err := newHosts(1+clients, false, link, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -496,7 +500,7 @@ func wqeBytes(nic, at string) (float64, error) {
 // fetch returns the bytes of a WQE with n bytes inline as the NIC reads it, two with one
 // doorbell.
 func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -533,7 +537,7 @@ func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 // fetchReceives returns the bytes of a receive of one piece as the NIC reads it, 16 of
 // which take as many datagrams.
 func fetchReceives(cfg nicmodel.Config) (float64, error) {
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -568,7 +572,7 @@ func tenWQEs(nic, at string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}

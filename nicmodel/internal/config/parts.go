@@ -8,7 +8,7 @@ import (
 
 // State describes the memory on the chip for what the NIC keeps in host memory and needs
 // for its work (the interconnect context memory of the mlx4 and mlx5 drivers): contexts of queue pairs, the
-// resources with which they answer Reads and atomics, memory keys, and pages' entries, and elements of send queues where these have no memory of
+// resources with which they answer Reads and atomics, memory keys, and pages' entries, and elements of send queues as far as these have no memory of
 // their own. All of them share it, by lines of 64 bytes.
 //
 // What needs an entry that is not there waits for it, and so does what comes behind it for
@@ -18,9 +18,12 @@ import (
 type State struct {
 	// Bytes is its size; at least 64 bytes for each way. 0 is no limit.
 	Bytes units.Bytes `yaml:"bytes" range:"[64B,1GiB]" zero:"no limit"`
-	// Elements is the memory beside it for elements of send queues, of 64 bytes for each way at least: of a Write or a Send until
-	// its last packet is made, of a Read or an atomic until its answer is there. 0 leaves them in the other.
+	// Elements is the memory beside it for elements of Reads and atomics under way, as many of
+	// a queue pair as it may have outstanding, until what their answers bring has left; at least 64 bytes for each way. 0 leaves them in the other.
 	Elements units.Bytes `yaml:"elements" range:"[64B,1GiB]" zero:"one memory"`
+	// Posted has the elements of all that is posted in the memory of elements, and none in the other: of a Write or a Send until its last packet
+	// is made, of a Read or an atomic as above, from when they come.
+	Posted bool `yaml:"posted"`
 	// Ways is how many lines a set has, of which any goes.
 	Ways int `yaml:"ways" range:"[0,64]"`
 	// Fetches is how many entries are read at a time, and how many elements for answers; 0 is no limit. What needs an entry that is

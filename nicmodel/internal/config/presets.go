@@ -25,7 +25,7 @@ func packetPacing(most units.Rate) Limiter {
 // that it keeps of connections, memory and queues. Generations before have half as much each, but for cx3, whose is fitted: an estimate.
 const stateBytes = 2 * units.MiB
 
-// elementBytes is the memory for elements: SMART (ASPLOS 2024), as
+// elementBytes is the memory for elements of Reads and atomics under way: SMART (ASPLOS 2024), as
 // recalled, has the rate of a ConnectX-6 fall with more than 768 requests outstanding, and lays that to its cache of
 // work requests. Devices between and before have as much, or half, or a quarter: estimates, but for Connect-IB's.
 const elementBytes = 768 * pcie.CacheLine
@@ -105,7 +105,7 @@ var presets = map[string]func() Config{
 		c.PCIe = pcie.Hosted(pcie.LaneBytes(8), pcie.PlainTags, pcie.IIOLines)
 		// Fitted to READs over 144 and 720 queue pairs (docs/nic-figures.md, rows apt-read32-144qp and -720qp).
 		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
-		c.State.Elements = elementBytes / 4
+		c.State.Elements, c.State.Posted = elementBytes/4, true
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
 		c.Units = Units{Units: 4, Request: 49, Answer: 24, Read: 16, Replay: true}
@@ -119,7 +119,7 @@ var presets = map[string]func() Config{
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.PCIe = pcie.Hosted(pcie.LaneBytes(16), pcie.ExtendedTags, pcie.IIOLines)
 		// Elements are read again from some number between 448 and 896 requests on (Kalia et al., ATC 2016, figure 13b).
-		c.State.Bytes, c.State.Elements = stateBytes/4, 512*pcie.CacheLine
+		c.State.Bytes, c.State.Elements, c.State.Posted = stateBytes/4, 512*pcie.CacheLine, true
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
 		c.Units = Units{Units: 16, Request: 58, Answer: 29, Replay: true}

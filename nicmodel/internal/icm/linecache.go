@@ -15,6 +15,8 @@ import (
 type lineCache struct {
 	ways int
 	sets uint64
+	run  uint64 // lines of an entry that have sets behind each other: a power of two
+	last uint64 // the run that a line was last taken in of
 	draw uint64 // of the sequence
 	all  []line // set after set; of each the newest first, what holds nothing last
 }
@@ -28,14 +30,18 @@ type line struct {
 const dirtyLine = 1
 
 func newLineCache(count, ways int) *lineCache {
-	sets := max(count/ways, 1)
-	return &lineCache{ways: ways, sets: uint64(sets), all: make([]line, sets*ways)}
+	sets, run := max(count/ways, 1), entryLines
+	for sets%run != 0 {
+		run /= 2
+	}
+	return &lineCache{ways: ways, sets: uint64(sets / run), run: uint64(run), all: make([]line, sets*ways)}
 }
 
 // set returns the lines that the one at an address can be in.
 func (l *lineCache) set(at uint64) []line {
-	i, _ := bits.Mul64(at/pcie.CacheLine*0x9e3779b97f4a7c15, l.sets)
-	first := int(i) * l.ways
+	h := at / (pcie.CacheLine * l.run) * 0x9e3779b97f4a7c15
+	i, _ := bits.Mul64(h, l.sets)
+	first := int(i*l.run+(at/pcie.CacheLine+h>>20)&(l.run-1)) * l.ways
 	return l.all[first : first+l.ways]
 }
 
@@ -61,7 +67,7 @@ func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displace
 	} else {
 		k = len(set) - 1
 		if set[k].at != 0 {
-			k = l.victim()
+			k = l.victim(at)
 		}
 		if gone := set[k].at; gone&dirtyLine != 0 {
 			displaced = gone &^ dirtyLine
@@ -75,9 +81,15 @@ func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displace
 	return slot, hit, displaced
 }
 
-// victim draws a way.
-func (l *lineCache) victim() int {
-	l.draw = l.draw*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+// entryLines is the largest entry's, a context's, in lines.
+const entryLines = 4
+
+// victim draws a way, the same for lines of an entry that follow each other.
+func (l *lineCache) victim(at uint64) int {
+	if run := at / (pcie.CacheLine * l.run); run != l.last {
+		l.last = run
+		l.draw = l.draw*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+	}
 	way, _ := bits.Mul64(l.draw, uint64(l.ways))
 	return int(way)
 }
@@ -102,5 +114,12 @@ func (l *lineCache) remove(at uint64) {
 			set[len(set)-1] = line{}
 			return
 		}
+	}
+}
+
+// forget removes the lines of an entry.
+func (l *lineCache) forget(at uint64, bytes int) {
+	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
+		l.remove(at)
 	}
 }

@@ -15,8 +15,8 @@ const (
 	EntryContext entryKind = iota // a queue pair's context, and its resources for answers
 	EntryKey
 	EntryPages
-	entryElement // of a packet to be made
-	entryAwaited // of an answer
+	EntryElement
+	entryAwaited
 	numEntries
 )
 
@@ -53,16 +53,19 @@ const (
 // everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
 type Memory struct {
 	*chip.Chip
-	// elements visits the elements on the chip: where each is and how long.
-	elements func(visit func(at uint64, bytes int))
+	// elements visits the elements on the chip: where each is and how long, and whether it is in the memory of elements (own) or
+	// in that of all else.
+	elements func(visit func(at uint64, bytes int, own bool))
 
-	written []span     // by commands, while all fits
-	held    int        // lines of it, and of elements
-	lines   *lineCache // nil as long as all fits
-	queue   elementCache
-	fetches stage.Inflight
-	uses    [numEntries]entryUse
-	back    []uint64 // lines to write back
+	written  []span     // by commands, while all fits
+	held     int        // lines of it, and of elements
+	lines    *lineCache // nil as long as all fits
+	Elements elementCache
+	fetches  stage.Inflight
+	// unbounded has no places: see NeedPosted.
+	unbounded stage.Inflight
+	uses      [numEntries]entryUse
+	back      []uint64 // lines to write back
 }
 
 // span is lines that lie behind each other.
@@ -77,9 +80,9 @@ type entryUse struct {
 }
 
 // New is empty, and takes in all until it is full. Then elements visits the elements that are there.
-func New(on *chip.Chip, elements func(visit func(at uint64, bytes int))) *Memory {
+func New(on *chip.Chip, elements func(visit func(at uint64, bytes int, own bool))) *Memory {
 	fetches := func() stage.Inflight { return stage.NewInflight(on.Config.State.Fetches) }
-	return &Memory{Chip: on, elements: elements, queue: elementCache{Chip: on, elements: elements, fetches: fetches()}, fetches: fetches()}
+	return &Memory{Chip: on, elements: elements, Elements: elementCache{Chip: on, elements: elements, fetches: fetches()}, fetches: fetches()}
 }
 
 // Full reports whether entries have to be looked up.
@@ -112,9 +115,11 @@ func (s *Memory) hold(n int) bool {
 			s.lines.touch(w.first+uint64(i)*pcie.CacheLine, w.first >= ContextTable && w.first < KeyTable)
 		}
 	}
-	if s.Config.State.Elements == 0 {
-		s.elements(s.enter)
-	}
+	s.elements(func(at uint64, bytes int, own bool) {
+		if !own {
+			s.enter(at, bytes)
+		}
+	})
 	s.written, s.held = nil, 0
 	return false
 }
@@ -122,7 +127,7 @@ func (s *Memory) hold(n int) bool {
 // Erase says that a command has taken entries away.
 func (s *Memory) Erase(first uint64, bytes int) {
 	if s.lines != nil {
-		s.forget(first, bytes)
+		s.lines.forget(first, bytes)
 		return
 	}
 	for i := range s.written {
@@ -135,11 +140,9 @@ func (s *Memory) Erase(first uint64, bytes int) {
 	}
 }
 
-// PutElement takes an element in that has come with its doorbell or was read.
-func (s *Memory) PutElement(at uint64, bytes int) {
+// Put takes an element in that has come with its doorbell or was read.
+func (s *Memory) Put(at uint64, bytes int) {
 	switch {
-	case s.Config.State.Elements > 0:
-		s.queue.put(at, bytes)
 	case s.lines != nil:
 		s.enter(at, bytes)
 	case s.Config.State.Bytes > 0:
@@ -149,13 +152,11 @@ func (s *Memory) PutElement(at uint64, bytes int) {
 	}
 }
 
-// TakeElement drops an element that is needed no more.
-func (s *Memory) TakeElement(at uint64, bytes int) {
+// Take drops an element that is over.
+func (s *Memory) Take(at uint64, bytes int) {
 	switch {
-	case s.Config.State.Elements > 0:
-		s.queue.take(at, bytes)
 	case s.lines != nil:
-		s.forget(at, bytes)
+		s.lines.forget(at, bytes)
 	case s.Config.State.Bytes > 0:
 		s.held -= LinesOf(bytes)
 	}
@@ -170,59 +171,39 @@ func (s *Memory) enter(at uint64, bytes int) {
 	}
 }
 
-func (s *Memory) forget(at uint64, bytes int) {
-	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
-		s.lines.remove(at)
-	}
-}
-
 // fetching is the time of a line that is being read, until that is known.
 const fetching = units.Never
 
 // Need returns when an entry of bytes bytes is available that is needed at t, from address at of its table
-// and from in host memory. free is when its read can begin: later than t where the
+// and from in host memory.
 // maximum number of reads was under way. Not all fits on the chip.
 func (s *Memory) Need(t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
 	return s.needIn(s.lines, &s.fetches, t, kind, at, from, bytes)
 }
 
-// ElementsFull reports whether elements have to be looked up.
-func (s *Memory) ElementsFull() bool {
-	if s.Config.State.Elements > 0 {
-		return s.queue.lines != nil
-	}
-	return s.Full()
-}
-
-// NeedElement is Need of an element that a packet is made of. Stage wqe reads it, as it does those whose doorbells have come: as
-// many at a time as PCIe has tags for.
-func (s *Memory) NeedElement(t units.Time, at, from uint64, bytes int) (ready units.Time) {
-	if s.Config.State.Elements > 0 {
-		ready, _ = s.needIn(s.queue.lines, nil, t, entryElement, at, from, bytes)
-	} else {
-		ready, _ = s.Need(t, entryElement, at, from, bytes)
-	}
-	return ready
-}
-
-// NeedAwaited is Need of the element of a request whose answer has come.
+// NeedAwaited is Need of the element of a request whose answer has come, in the memory of elements.
 func (s *Memory) NeedAwaited(t units.Time, at, from uint64, bytes int) (ready, free units.Time) {
-	if s.Config.State.Elements > 0 {
-		return s.needIn(s.queue.lines, &s.queue.fetches, t, entryAwaited, at, from, bytes)
-	}
-	return s.Need(t, entryElement, at, from, bytes)
+	return s.needIn(s.Elements.lines, &s.Elements.fetches, t, entryAwaited, at, from, bytes)
+}
+
+// NeedPosted is Need of an element in the memory of elements of which a packet is made. Stage wqe reads it, as it does those whose doorbells
+// have come: as many at a time as PCIe has tags for.
+func (s *Memory) NeedPosted(t units.Time, at, from uint64, bytes int) (ready units.Time) {
+	ready, _ = s.needIn(s.Elements.lines, &s.unbounded, t, EntryElement, at, from, bytes)
+	return ready
 }
 
 // Fetchable returns from when on, t or later, an entry can be read.
 func (s *Memory) Fetchable(t units.Time) units.Time { return s.fetches.Free(t) }
 
-// LinesHeld reports how many lines are held in the memory and in that of elements, as long as nothing has to be looked up in them.
-func (s *Memory) LinesHeld() (shared, elements int) {
+// LinesHeld reports how many lines are held at now in the memory and in that of elements, as long as nothing has to be looked up in them.
+func (s *Memory) LinesHeld(now units.Time) (shared, elements int) {
+	s.Elements.clear(now)
 	if s.lines == nil {
 		shared = s.held
 	}
-	if s.queue.lines == nil {
-		elements = s.queue.held
+	if s.Elements.lines == nil {
+		elements = s.Elements.held
 	}
 	return shared, elements
 }
@@ -243,7 +224,7 @@ func (s *Memory) Waits() (all []stage.Wait) {
 	return all
 }
 
-// needIn is Need in one of the memories. fetches bounds the reads at a time; nil does not.
+// needIn is need of one of the memories.
 func (s *Memory) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
 	u, k := &s.uses[kind], &entryKinds[kind]
 	missing, end := 0, at+uint64(bytes)
@@ -266,9 +247,7 @@ func (s *Memory) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time,
 		return ready, t
 	}
 	u.misses++
-	if free = t; fetches != nil {
-		free = fetches.Free(t)
-	}
+	free = fetches.Free(t)
 	// Its room on the link is taken now. If it has to wait to be read, it will not wait
 	// for what is on the link now as well.
 	done := max(s.Link.Read(t, from, missing*pcie.CacheLine, k.why), free+s.Link.Alone(missing*pcie.CacheLine))
@@ -276,9 +255,7 @@ func (s *Memory) needIn(lines *lineCache, fetches *stage.Inflight, t units.Time,
 		s.Link.Write(t, l, pcie.CacheLine, pcie.ForContext)
 	}
 	s.back = s.back[:0]
-	if fetches != nil {
-		fetches.Hold(done)
-	}
+	fetches.Hold(done)
 	for l := at; l < end; l += pcie.CacheLine {
 		if slot := lines.find(l); slot != nil && slot.ready == fetching {
 			slot.ready = done

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/pcie"
 	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // Reads of one entry merge, as many are under way as may be, and what is displaced is read again.
@@ -23,7 +24,7 @@ func TestStateNeedByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(&chip.Chip{Engine: des.New(), Config: cfg, Link: link}, func(func(at uint64, bytes int)) {})
+	s := New(&chip.Chip{Engine: des.New(), Config: cfg, Link: link}, func(func(at uint64, bytes int, own bool)) {})
 	const other, keyBytes = ContextTable + 64, 64
 	s.Write(ContextTable, 64)
 	if s.Full() {
@@ -161,4 +162,24 @@ func TestLineCacheAgainstLists(t *testing.T) {
 			r.Fatalf("%d lines fewer than in the lists", held)
 		}
 	})
+}
+
+func TestUsedElementsByHand(t *testing.T) {
+	var u usedElements
+	for i := range 40 { // it grows
+		u.add(units.Time(i/2), uint64(i), 1)
+	}
+	u.add(3, 40, 1) // not before its predecessors
+	for i := range 41 {
+		until := units.Time(min(i, 39) / 2)
+		if e := u.next(until - 1); e != nil {
+			t.Fatalf("%d: %+v before its time", i, e)
+		}
+		if e := u.next(until); e == nil || e.at != uint64(i) {
+			t.Fatalf("%d: %+v at %d", i, e, until)
+		}
+	}
+	if u.next(units.Never) != nil {
+		t.Error("more than was put in")
+	}
 }
