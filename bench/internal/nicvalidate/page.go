@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // The page for readers, docs/nic-validation.md, its plot and its rows as data: all from the results.
@@ -78,19 +79,19 @@ was set from those of class *fit*. Errors are absolute, of the published figure.
 
 ## By group
 
-| class | of | source | rows | points | median | worst |
-|---|---|---|---|---|---|---|
 `, data, data)
+	t := markdown.NewTable(&b, "class", "of", "source", "rows", "points", "median", "worst")
 	for _, class := range classes {
-		groups(&b, results, class)
+		groups(t, results, class)
 	}
 	fmt.Fprintf(&b, "\n## Published against model\n\n![each point by its published figure and the model's](%s)\n\nThe line is where both are the same, the broken ones where they are apart by a factor of two. "+
 		"Millions of requests a second, nanoseconds, microseconds and gigabits a second all stand as numbers.\n", plotted)
 	known := differences()
-	fmt.Fprintf(&b, "\n## The worst %d\n\nOf blind and seen points, by the present figure: the worst of each source.\n\n| row | what | preset | published | model | error | known of it |\n|---|---|---|---|---|---|---|\n", worst)
+	fmt.Fprintf(&b, "\n## The worst %d\n\nOf blind and seen points, by the present figure: the worst of each source.\n\n", worst)
+	t = markdown.NewTable(&b, "row", "what", "preset", "published", "model", "error", "known of it")
 	for _, p := range theWorst(points(results)) {
-		fmt.Fprintf(&b, "| %s, %s | %s: %s (%s) | %s | %s | %s | %+.0f %% | %s |\n", p.row().ID, p.row().Source, p.row().What, p.published().At, p.row().Unit,
-			p.r.Measurement.Preset, number(p.value()), number(p.now), 100*p.published().Error(p.now), whatIsKnown(known, p))
+		t.Row(p.row().ID+", "+p.row().Source, fmt.Sprintf("%s: %s (%s)", p.row().What, p.published().At, p.row().Unit), p.r.Measurement.Preset,
+			number(p.value()), number(p.now), fmt.Sprintf("%+.0f %%", 100*p.published().Error(p.now)), whatIsKnown(known, p))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -98,7 +99,7 @@ was set from those of class *fit*. Errors are absolute, of the published figure.
 
 // groups writes the lines of a class: all, NICs and PCIe, and each source. Those of
 // blind rows are of their first run, and of all that ever were blind.
-func groups(b *strings.Builder, results []Result, class Class) {
+func groups(t *markdown.Table, results []Result, class Class) {
 	if class == Blind {
 		results = everBlind(results)
 	}
@@ -107,7 +108,7 @@ func groups(b *strings.Builder, results []Result, class Class) {
 			return (kind == "all" || r.kind() == kind) && (source == "all" || r.origin() == source)
 		})
 		if s.Points > 0 {
-			fmt.Fprintf(b, "| %s | %s | %s | %d | %d | %.1f %% | %.0f %% |\n", class, kind, source, s.Rows, s.Points, 100*s.Median, 100*s.Worst)
+			t.Row(class, kind, source, s.Rows, s.Points, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.0f %%", 100*s.Worst))
 		}
 	}
 	line("all", "all")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // Result is a row with the model's figures.
@@ -164,8 +166,9 @@ func notThereYet(b *strings.Builder, results []Result) {
 	if len(order) == 0 {
 		return
 	}
-	b.WriteString("\n### Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n| lacks | rows |\n|---|---|\n")
+	b.WriteString("\n### Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n")
+	t := markdown.NewTable(b, "lacks", "rows")
 	for _, what := range order {
-		fmt.Fprintf(b, "| %s | %s |\n", what, strings.Join(rows[what], "; "))
+		t.Row(what, strings.Join(rows[what], "; "))
 	}
 }

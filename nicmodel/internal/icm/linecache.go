@@ -11,7 +11,10 @@ import (
 // which are above 0. A hash of the address chooses the set, and of a full set any line goes, by a sequence that
 // is the same each time. The hardware's policy is not known. If what was used longest ago went, entries that are used in turns
 // would all be displaced before their next use as soon as they are a few more than fit, and published rates over
-// queue pairs fall by degrees (docs/nic-figures.md). It allocates when it is made only.
+// queue pairs fall by degrees (docs/nic-figures.md).
+//
+// Lines of an entry have sets behind each other and mostly the same way in each, so that they go together: a context of
+// which a quarter is gone is read again as one that is gone. It allocates when it is made only.
 type lineCache struct {
 	ways int
 	sets uint64

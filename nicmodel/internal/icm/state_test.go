@@ -117,6 +117,33 @@ func TestLinesBeyondTheRoom(t *testing.T) {
 	}
 }
 
+// Entries of four lines stay and go as a whole: of those used in turns as many are there as of single lines.
+func TestEntriesStayWhole(t *testing.T) {
+	const room, rounds = 1024, 40
+	hits := func(lines int) (share float64) {
+		l := newLineCache(room, 8)
+		entries, n := room*3/2/lines, 0
+		for round := range rounds {
+			for i := range entries {
+				whole := true
+				for k := range lines {
+					_, hit, _ := l.touch(uint64((i+1)*entryLines+k)*pcie.CacheLine, false)
+					whole = whole && hit
+				}
+				if whole && round >= rounds/2 {
+					n++
+				}
+			}
+		}
+		return float64(n) / float64(entries*rounds/2)
+	}
+	one, four := hits(1), hits(entryLines)
+	t.Logf("%.2f of lines and %.2f of entries are there in their turn", one, four)
+	if four < 0.8*one {
+		t.Errorf("%.2f of entries are there in their turn, %.2f of lines", four, one)
+	}
+}
+
 // A cache of sets is lists, one a set, of which each has lines that were used: all that were, or as many as there are ways.
 func TestLineCacheAgainstLists(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

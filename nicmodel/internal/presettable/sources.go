@@ -60,6 +60,7 @@ var sources = map[string]string{
 
 	"state.bytes":    "`cx5`: eRPC (NSDI 2019) has about 2 MB on a ConnectX-5 for all, recalled and not checked; `cx3`: fitted to row apt-read32-144qp; others of a generation before have half as much, and later ones no less: estimates",
 	"state.elements": "`cx6`: SMART (ASPLOS 2024), recalled and not checked: the rate falls beyond 768 requests outstanding; `connectib`: Kalia et al., figure 13b, where elements begin to be read again between 448 and 896 requests; others: estimates",
+	"state.posted":   "`cx3`, `connectib`: Kalia et al., figure 13, where READs and WRITEs alike have elements read again as more are posted; of others no source has it",
 	"state.ways":     "estimate",
 	"state.fetches":  "`cx3`: fitted to row apt-read32-720qp; others: estimates",
 	"state.context":  "mlx5 driver: `qpc` has 232 bytes, which take four lines; mlx4's entry has 256",
