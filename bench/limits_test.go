@@ -103,7 +103,7 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 	for h, from := range nics[1:] {
 		here, err := register(from, l.onGPU[1])(from.AllocPD(), nil, 1<<24, all)
 		fail(err)
-		for range l.pairs {
+		for pair := range l.pairs {
 			var num, cqs [2]uint32
 			for i, n := range []*nicmodel.NIC{from, to} {
 				cqs[i], err = n.CreateCQ(1 << 12)
@@ -124,10 +124,10 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 					rc.Config{MTU: 1024, MaxDestRdAtomic: 16, MinRNRTimer: 1, Access: all}))
 				fail(n.ReadyToSend(num[i], rc.SendConfig{Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 16, AckReqEvery: 16}))
 			}
-			at := uint64(0)
+			at := uint64(pair*len(nics)+h) * 328 // so that pairs are not at the same words at a time
 			post := func() {
 				wr := nicmodel.WR{Request: rc.Request{Op: l.op, Signaled: true, Length: l.size, RemoteAddr: there.Addr + at%max(l.spread, 1), RKey: there.Key}}
-				at += 64
+				at += 72 // all locks of atomics in turn
 				if l.inline {
 					wr.Inline = make([]byte, l.size)
 				} else {

@@ -11,10 +11,11 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// atomicWaits sums the waits of atomic operations, by reason.
+// atomicWaits sums the waits of atomic operations, by reason, and those of READs.
 type atomicWaits struct {
-	Unit units.Time // for one of those at a time to end
-	Lock units.Time // for one under the same lock, in addition
+	Lock  units.Time // for one under the same lock to end
+	Unit  units.Time // for one of those at a time, in addition
+	Reads units.Time // for both
 }
 
 type atomics struct {
@@ -36,6 +37,7 @@ type atomics struct {
 	waits   atomicWaits
 	busy    units.Time // of all places together
 	served  uint64
+	until   units.Time // when the last of them ends
 	watch   func(begin, end units.Time, why stage.Stall)
 }
 
@@ -46,9 +48,10 @@ func (u *atomics) Account(now units.Time) stage.Account {
 	return u.slots.Account(now, "atomics", stage.Picoseconds, u.served, int64(u.busy))
 }
 
-// pendingAtomic is an operation between its request and its answer.
+// pendingAtomic is an operation, or a READ that waits for some, between its request and its answer.
 type pendingAtomic struct {
 	rc.Atomic
+	read   bool
 	qpn    uint32
 	resets uint8
 }
@@ -77,7 +80,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		u.translation.HoldBack(now, known)
 		q.translated(now, known)
 	}
-	read := u.Link.Read(now, a.VA, 8, pcie.ForAtomic) + known - 2*now
+	arrived := u.Link.Read(now, a.VA, 8, pcie.ForAtomic)
 	sent, _ := u.Link.Write(now, a.VA, 8, pcie.ForAtomic)
 	if u.InFlight == 0 {
 		if !u.execute(q, a, u.Link.Left(sent+known-now)) {
@@ -87,20 +90,31 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		return true, true
 	}
 	slot := u.slots.Free(now)
-	lock := &u.locked[a.VA&uint64(u.Locks-1)]
-	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
-	// An operation that waits for its lock does not keep others out of the unit.
-	u.slots.Hold(slot + took)
-	u.busy += took
+	lock := u.lock(a.VA)
+	// What waits for its place or its lock waits for the link meanwhile, and is read alone then.
+	begin := max(slot, *lock, known)
+	read := max(arrived, begin+u.Link.Alone(8))
+	end := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
+	u.slots.Hold(end) // from slot on, as what waits for its lock keeps its place
+	u.busy += end - begin
 	u.served++
 	if u.watch != nil {
-		u.watch(slot, slot+took, stage.StallNone)
+		u.watch(begin, end, stage.StallNone)
 	}
-	end := max(slot, *lock) + took
-	u.buffer.hold(end - took) // it waits there
-	u.waits.Unit += slot - now
-	u.waits.Lock += end - took - slot
+	u.buffer.hold(begin) // it waits there
+	u.waits.Lock += max(0, *lock-now)
+	u.waits.Unit += max(0, slot-max(now, *lock))
 	*lock = end
+	u.until = max(u.until, end)
+	u.pend(end, pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets})
+	return false, true
+}
+
+// lock returns until when the lock of an address is taken.
+func (u *atomics) lock(va uint64) *units.Time { return &u.locked[va&uint64(u.Locks-1)] }
+
+// pend has an operation end at a time.
+func (u *atomics) pend(end units.Time, p pendingAtomic) {
 	var i uint32
 	if k := len(u.idle); k > 0 {
 		i, u.idle = u.idle[k-1], u.idle[:k-1]
@@ -108,9 +122,28 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		i = uint32(len(u.pending))
 		u.pending = append(u.pending, pendingAtomic{})
 	}
-	u.pending[i] = pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets}
+	u.pending[i] = p
 	u.Schedule(end, chip.EvAtomic, uint64(i))
-	return false, true
+}
+
+// pass has a READ of memory from an address on pass the unit: behind the operations that wait for a place in it, and through the lock of its
+// address, for its share of the processing units' time. Its queue pair answers nothing until then.
+func (u *atomics) pass(now units.Time, q *qp, va uint64) {
+	if u.until <= now || u.InFlight == 0 { // nothing is in the unit
+		return
+	}
+	lock := u.lock(va)
+	from := max(now, u.slots.Free(now), *lock)
+	*lock = from
+	if c := u.Config.Units; c.Units > 0 {
+		*lock += u.clock.Begin(c.Request+c.Read) / units.Time(c.Units)
+	}
+	if from > now {
+		u.waits.Reads += from - now
+		u.buffer.hold(from)
+		q.locked++
+		u.pend(from, pendingAtomic{read: true, qpn: q.num, resets: q.resets})
+	}
 }
 
 // execute changes the word, as the host sees it at visible, and gives the transport
@@ -135,6 +168,11 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
+	if p.read {
+		q.locked--
+		u.packetiser.respond(now, q)
+		return
+	}
 	if !u.execute(q, &p.Atomic, u.Link.Left(now)) { // the key was deregistered meanwhile, or the memory is gone
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
@@ -146,5 +184,5 @@ func (u *atomics) finish(now units.Time, i uint32) {
 
 // waitsUntil reports how long operations have waited.
 func (u *atomics) waitsUntil(units.Time) []stage.Wait {
-	return []stage.Wait{{Where: "atomics", For: "room in the unit", Total: u.waits.Unit, Taken: true}, {Where: "atomics", For: "the lock of the address", Total: u.waits.Lock, Taken: true}}
+	return []stage.Wait{{Where: "atomics", For: "room in the unit", Total: u.waits.Unit, Taken: true}, {Where: "atomics", For: "the lock of the address", Total: u.waits.Lock, Taken: true}, {Where: "atomics", For: "READs behind them", Total: u.waits.Reads, Taken: true}}
 }

@@ -27,7 +27,7 @@ func (b *bed) datagrams(host, depth int, srq *SRQ) end {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	e := end{nic: n, pd: n.AllocPD(), cq: cq}
+	e := end{nic: n, pd: b.pd(host), cq: cq}
 	if e.qpn, err = n.CreateQP(QPConfig{Type: ib.UD, PD: e.pd, SendCQ: cq, RecvCQ: cq, SendDepth: depth, RecvDepth: depth, SGEs: 4, SRQ: srq}); err != nil {
 		b.t.Fatal(err)
 	}

@@ -91,27 +91,43 @@ type elements struct {
 	times  sendTimes
 }
 
-// take returns when the element is available for a packet to be built at t.
-func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
+// take returns when the element is available for a packet to be built at t, which is the request's last or not.
+func (e *elements) take(t units.Time, q *qp, slot uint32, last bool) units.Time {
 	w := &q.sq[slot]
 	first := !w.started
 	if first {
 		e.start(t, q, w)
 	}
 	ready := e.need(t, q, slot)
-	if first && w.awaited { // which is another memory
-		e.state.Take(q.elementAt(slot), q.wqeBytes(w))
+	switch {
+	case !e.posted():
+		if first && w.awaited { // which is another memory
+			e.state.Take(q.elementAt(slot), q.wqeBytes(w))
+		}
+	case w.awaited:
+	case !w.over && last:
+		w.over = true
+		e.state.Elements.Drop(q.elementAt(slot), q.wqeBytes(w))
+	case w.over && ready > t: // it was read to be sent again
+		e.state.Elements.Drop(q.elementAt(slot), q.wqeBytes(w))
 	}
 	return ready
 }
 
+// posted reports whether the elements of all that is posted are in the memory of elements.
+func (e *elements) posted() bool { return e.ports.posted }
+
 // need returns when an element that is needed at t is available: one that was
 // displaced is fetched again.
-func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
-	if !e.state.Full() {
+func (e *elements) need(t units.Time, q *qp, slot uint32) (ready units.Time) {
+	at, from, bytes := q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot])
+	switch {
+	case e.posted() && e.state.Elements.Full():
+		return e.state.NeedPosted(t, at, from, bytes)
+	case e.posted() || !e.state.Full():
 		return t
 	}
-	ready, _ := e.state.Need(t, icm.EntryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
+	ready, _ = e.state.Need(t, icm.EntryElement, at, from, bytes)
 	return ready
 }
 
@@ -145,19 +161,24 @@ func (e *elements) drop(q *qp, count uint32) {
 	w := q.wqe(count)
 	at, bytes := q.elementAt(count), q.wqeBytes(w)
 	if w.awaited {
-		e.state.Awaited.Take(e.buffer.busy(), at, bytes)
+		e.state.Elements.Take(e.buffer.busy(), at, bytes)
 		q.reads--
-		if w.started {
-			return
-		}
 	}
-	e.state.Take(at, bytes)
+	switch {
+	case !e.posted():
+		if !w.awaited || !w.started {
+			e.state.Take(at, bytes)
+		}
+	case !w.awaited && !w.over:
+		w.over = true
+		e.state.Elements.Drop(at, bytes)
+	}
 }
 
 // admit has the receive side take in the elements of Reads and atomics that the transport has, as far as the queue pair may have
 // as many outstanding: where the answer goes is known there before it can come.
 func (e *elements) admit(now units.Time, q *qp) {
-	if e.Config.State.Elements == 0 {
+	if e.Config.State.Elements == 0 || e.posted() {
 		return
 	}
 	for q.admitted != q.handed {
@@ -172,7 +193,7 @@ func (e *elements) admit(now units.Time, q *qp) {
 			if w.started {
 				e.state.Take(at, bytes)
 			}
-			e.state.Awaited.Put(now, at, bytes)
+			e.state.Elements.Put(now, at, bytes)
 		}
 		q.admitted++
 	}
@@ -219,7 +240,7 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 // above 0.
 func (e *elements) next(q *qp) int {
 	part := int(q.doorbelled - q.fetchIssued)
-	if ahead := e.ahead(); ahead > 0 {
+	if ahead := e.ahead(q); ahead > 0 {
 		room := ahead - int(q.fetchIssued-q.started)
 		if part > room && 2*room < ahead {
 			return 0 // so that reads are for several
@@ -233,17 +254,25 @@ func (e *elements) next(q *qp) int {
 }
 
 // ahead is the largest number of a queue's elements on the chip that are not started; 0 is no limit. If not all
-// fits there, what the contexts leave is shared out evenly, one element at least: more would displace each other before their turn.
-func (e *elements) ahead() int {
-	if !e.state.Full() || e.Config.WQEPrefetch == 0 {
+// fits there, the room is shared out evenly, one element at least: more would displace each other before their turn. That is half of the memory
+// of elements, as its sets are not filled evenly, among the queue pairs that have requests, if what is posted is in it; else what
+// the contexts of all leave.
+func (e *elements) ahead(q *qp) int {
+	var room, queues int
+	switch {
+	case e.Config.WQEPrefetch == 0:
+		return 0
+	case e.posted() && e.state.Elements.Full():
+		room, queues = int(e.Config.State.Elements)/2, e.transport.active.N
+	case !e.posted() && e.state.Full():
+		for _, p := range e.ports.all {
+			queues += p.live
+		}
+		room = int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
+	default:
 		return e.Config.WQEPrefetch
 	}
-	queues := 0
-	for _, p := range e.ports.all {
-		queues += p.live
-	}
-	left := int(e.Config.State.Bytes) - queues*icm.LinesOf(e.Config.State.Context)*pcie.CacheLine
-	return min(e.Config.WQEPrefetch, max(1, left/(max(queues, 1)*pcie.CacheLine)))
+	return min(e.Config.WQEPrefetch, max(1, room/(max(queues, 1)*q.wqeBytes(q.wqe(q.fetchIssued)))))
 }
 
 // start takes note that an element is worked on for the first time.
@@ -388,7 +417,7 @@ func (e *elements) give(now units.Time, q *qp) {
 	if e.Spans.Report != nil && w.inNIC < now {
 		e.Spans.Request(q.num, len(q.sq), chip.AtSendTime, w.inNIC, now, q.handed, 1)
 	}
-	w.started, w.awaited = false, false
+	w.started, w.awaited, w.over = false, false, false
 	slot, err := q.rc.PostSend(&w.req)
 	if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 		// The provider has checked the request, and the ring is no deeper
@@ -398,6 +427,13 @@ func (e *elements) give(now units.Time, q *qp) {
 	if q.departures != nil {
 		q.departures[slot] = departure{}
 	}
-	e.state.Put(q.elementAt(q.handed), q.wqeBytes(w))
+	if at, bytes := q.elementAt(q.handed), q.wqeBytes(w); e.posted() {
+		if w.awaited = awaitsAnswer(w.req.Op); w.awaited {
+			q.reads++
+		}
+		e.state.Elements.Put(now, at, bytes)
+	} else {
+		e.state.Put(at, bytes)
+	}
 	q.handed++
 }

@@ -226,9 +226,22 @@ func TestPrefetchAfterAnError(t *testing.T) {
 // Elements are read no further ahead than there is room for on the chip, so that fewer are read twice. Keys, pages
 // and full sets displace some still.
 func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
-	const queues, posted = 32, 64
+	const queues, ahead = 32, 8
 	cfg := preset(t, "cx6dx")
-	cfg.State.Bytes = queues * (256 + 8*pcie.CacheLine) // contexts, and 8 elements of each queue pair
+	t.Run("with all else", func(t *testing.T) {
+		cfg := cfg
+		cfg.State.Bytes, cfg.State.Elements = queues*(256+ahead*pcie.CacheLine), 0 // contexts, and elements of each queue pair
+		readAhead(t, cfg, queues, ahead)
+	})
+	t.Run("by themselves", func(t *testing.T) {
+		cfg := cfg
+		cfg.State.Elements, cfg.State.Posted = queues*ahead*pcie.CacheLine, true
+		readAhead(t, cfg, queues, ahead)
+	})
+}
+
+func readAhead(t *testing.T, cfg Config, queues, ahead int) {
+	const posted = 64
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	var post []func()
 	var nic *NIC
@@ -255,15 +268,16 @@ func TestElementsAreReadAheadIntoRoomOnly(t *testing.T) {
 		return after.Bytes - before.Bytes - units.Bytes(20*(after.Packets-before.Packets))
 	}
 	elements := nic.doorbell.elements
-	if got := elements.ahead(); got != cfg.WQEPrefetch {
+	look := func() int { return elements.ahead(nic.pairs.all[0]) }
+	if got := look(); got != cfg.WQEPrefetch {
 		t.Errorf("%d ahead while all fits, want %d", got, cfg.WQEPrefetch)
 	}
 	round() // in which the NIC finds that not all fits
-	if got := elements.ahead(); !nic.state.Full() || got != 8 {
-		t.Errorf("%d ahead when not all fits, want 8", got)
+	if got := look(); !cfg.State.Posted && got != ahead || cfg.State.Posted && !nic.state.Elements.Full() {
+		t.Errorf("%d ahead when not all fits, want %d", got, ahead)
 	}
-	const once = queues * posted * pcie.CacheLine
-	if got := round(); got > once*17/10 || got < once {
-		t.Errorf("%d bytes of elements are read, want less than 1.7 times %d", got, once)
+	once := units.Bytes(queues * posted * pcie.CacheLine)
+	if got := round(); got > once*18/10 || got < once {
+		t.Errorf("%d bytes of elements are read, want less than 1.8 times %d", got, once)
 	}
 }

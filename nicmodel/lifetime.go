@@ -146,7 +146,7 @@ func (n *NIC) reset(q *qp) {
 	}
 	n.regions.UnbindAll(q.num)
 	q.resets = (q.resets + 1) & 0x7f
-	q.responding, q.echo = 0, frames.Echo{}
+	q.responding, q.locked, q.echo = 0, 0, frames.Echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset

@@ -232,7 +232,9 @@ func (m *mac) count(s *Stats) { s.TxPackets, s.TxPayload, s.Stale = m.packets, m
 
 // takesAck reports whether there is room for an acknowledgement of a queue pair. One that goes behind READ responses
 // takes theirs.
-func (m *mac) takesAck(q *qp) bool { return q.responding > 0 || m.takesNotification(q) }
+func (m *mac) takesAck(q *qp) bool {
+	return q.locked == 0 && (q.responding > 0 || m.takesNotification(q))
+}
 
 // takesNotification is takesAck for a CNP, which goes behind nothing.
 func (m *mac) takesNotification(q *qp) bool {

@@ -109,7 +109,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	clocked := func(name string) stage.Stage { return stage.Stage{Name: name, Clock: n.chip.Config.CoreClock} }
 	var pool *processingUnits
 	if n.first == nil {
-		n.ports = new(ports)
+		n.ports = &ports{posted: on.Config.State.Posted}
 		pool, n.state = newUnits(n.chip.Config.Units, n.chip.Config.CoreClock), icm.New(on, n.ports.elements)
 	} else {
 		n.ports, pool, n.state = n.first.ports, n.first.scheduler.units, n.first.state

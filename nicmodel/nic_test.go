@@ -27,6 +27,8 @@ type bed struct {
 	// Of connections that are made from now on.
 	priority uint8
 	function int
+	depth    int      // of send queues, 64 at least
+	domains  []uint32 // protection domains by host; nil is one for each queue pair
 }
 
 // allocatesNothing holds the next events to that.
@@ -73,6 +75,14 @@ func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ..
 	return b
 }
 
+// pd returns the protection domain for another queue pair of a host.
+func (b *bed) pd(host int) uint32 {
+	if b.domains == nil {
+		return b.nics[host].AllocPD()
+	}
+	return b.domains[host]
+}
+
 // end is one end of a connection.
 type end struct {
 	nic *NIC
@@ -95,8 +105,8 @@ func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		e := end{nic: n, pd: n.AllocPD(), cq: cq}
-		if e.qpn, err = n.CreateQP(QPConfig{Type: kind, PD: e.pd, SendCQ: cq, RecvCQ: cq, SendDepth: 64, RecvDepth: 64, SGEs: 4}); err != nil {
+		e := end{nic: n, pd: b.pd(host), cq: cq}
+		if e.qpn, err = n.CreateQP(QPConfig{Type: kind, PD: e.pd, SendCQ: cq, RecvCQ: cq, SendDepth: max(64, b.depth), RecvDepth: 64, SGEs: 4}); err != nil {
 			b.t.Fatal(err)
 		}
 		return e

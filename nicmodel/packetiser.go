@@ -135,12 +135,13 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 // element returns when a request's element is available and has left its processing
 // unit.
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
-	at := k.elements.take(chosen, q, d.Slot)
+	at := k.elements.take(chosen, q, d.Slot, d.Last)
+	missed := at > chosen && awaitsAnswer(q.sq[d.Slot].req.Op)
 	if at > chosen && context > chosen { // the context says where it is
 		at = max(at, context+k.Link.Alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
-		at = max(at, k.scheduler.occupyUnit(chosen, q))
+		at = max(at, k.scheduler.occupyUnit(chosen, q, missed))
 	}
 	return at
 }

@@ -66,7 +66,8 @@ type sendWQE struct {
 	sgl     []memory.SGE
 	inline  []byte
 	started bool // a packet was made of it; see elements.take
-	awaited bool // it is in the memory of the receive side; see elements.admit
+	awaited bool // it is in the memory of elements until its answer is there; see elements.admit
+	over    bool // its last packet was made, and it is in that memory no more; see elements.take
 	// waitUntil is of the wait before it, 0 for none: it is handed to the transport no earlier.
 	waitUntil units.Time
 	inNIC     units.Time // since when it is, where spans are reported
@@ -115,6 +116,7 @@ type qp struct {
 
 	// The responder's.
 	queuedResponder bool
+	locked          int        // READs that wait for atomics
 	responding      int        // frames in mac.responses
 	translatedAt    units.Time // when the translations of what it received last are there
 	echo            frames.Echo
@@ -194,10 +196,13 @@ func (q *qp) translated(now, known units.Time) {
 }
 
 // ports is the queue pairs of all ports of a NIC.
-type ports struct{ all []*pairs }
+type ports struct {
+	all    []*pairs
+	posted bool // State.Posted
+}
 
-// elements visits the elements that are in the memory on the chip: see icm.New.
-func (p *ports) elements(visit func(at uint64, bytes int, started, awaited bool)) {
+// elements visits the elements on the chip, in either memory or in both: see icm.New.
+func (p *ports) elements(visit func(at uint64, bytes int, own bool)) {
 	for _, pairs := range p.all {
 		for _, q := range pairs.all {
 			if q == nil {
@@ -205,7 +210,13 @@ func (p *ports) elements(visit func(at uint64, bytes int, started, awaited bool)
 			}
 			for i := q.reaped; i != q.handed; i++ {
 				w := q.wqe(i)
-				visit(q.elementAt(i), q.wqeBytes(w), w.started, w.awaited)
+				at, bytes := q.elementAt(i), q.wqeBytes(w)
+				if w.awaited || p.posted && !w.over {
+					visit(at, bytes, true)
+				}
+				if !p.posted && !(w.awaited && w.started) {
+					visit(at, bytes, false)
+				}
 			}
 		}
 	}

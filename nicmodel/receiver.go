@@ -46,8 +46,8 @@ func (r *receiver) lookUpAwaited(t units.Time, q *qp, psn units.PSN) (ready, fre
 }
 
 // lookUp returns when what the transport needs of a packet's queue pair is on the chip, and when the packets before it are
-// out of the units.
-func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time, known units.Time) {
+// out of the units. missed says that the element that an answer needs was not there.
+func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time, known units.Time, missed bool) {
 	queue, known = &r.nowhere, parsed
 	if r.units != nil || r.contexts.state.Full() || answered(f.Desc.Header.Opcode) {
 		if q := r.pairs.find(f.DstQPN); q != nil {
@@ -58,26 +58,26 @@ func (r *receiver) lookUp(parsed units.Time, f *frames.Frame) (queue *units.Time
 			queue, known = &q.rxUntil, context
 		}
 	}
-	if r.contexts.state.Awaited.Full() && bringsData(f.Desc.Header.Opcode) {
+	if r.contexts.state.Elements.Full() && bringsData(f.Desc.Header.Opcode) {
 		if q := r.pairs.find(f.DstQPN); q != nil && q.rc != nil {
 			element, from := r.lookUpAwaited(parsed, q, f.Desc.Header.PSN)
 			if from > parsed {
 				r.transport.Await(parsed, from, stage.StallPCIe)
 			}
-			known = max(known, element)
+			known, missed = max(known, element), element > parsed
 		}
 	}
-	return queue, known
+	return queue, known, missed
 }
 
 // take has the stages work on a packet, and returns when the transport has it.
 func (r *receiver) take(now units.Time, f *frames.Frame) units.Time {
 	parsed := r.parse.Serve(now, now, stage.StallNone, r.Config.ParseCycles)
-	queue, known := r.lookUp(parsed, f)
+	queue, known, missed := r.lookUp(parsed, f)
 	done := r.transport.Serve(parsed, r.translation.HeldUntil, stage.StallTranslation, r.Config.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, known)
-		done = r.units.receive(done, f.Desc.Header.Opcode, queue)
+		done = r.units.receive(done, f.Desc.Header.Opcode, r.units.passes(missed), queue)
 	}
 	return max(done, known) + r.Config.PipelineLatency
 }

@@ -200,10 +200,10 @@ func (s *scheduler) chosen(now units.Time) units.Time {
 }
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is
-// done.
-func (s *scheduler) occupyUnit(t units.Time, q *qp) units.Time {
+// done. missed says that the element of a Read or an atomic was not on the chip.
+func (s *scheduler) occupyUnit(t units.Time, q *qp, missed bool) units.Time {
 	q.txUntil = max(q.txUntil, q.contextAt)
-	done := s.units.send(t, &q.txUntil)
+	done := s.units.send(t, s.units.passes(missed), &q.txUntil)
 	s.Schedule(q.txUntil, chip.EvUnit, uint64(q.num))
 	return done
 }

@@ -41,25 +41,33 @@ func newUnits(c config.Units, clock stage.Clock) *processingUnits {
 	return &processingUnits{cfg: c, clock: clock, taken: stage.NewInflight(c.Units)}
 }
 
+// passes is how often a packet passes a unit: again if it is to find its element on the chip and does not.
+func (u *processingUnits) passes(missed bool) int64 {
+	if missed && u.cfg.Replay {
+		return 2
+	}
+	return 1
+}
+
 // free returns when a unit can take a request to send.
 func (u *processingUnits) free(t units.Time) units.Time {
 	return min(u.taken.Free(t), max(t, u.turn))
 }
 
 // send works on a packet of a request of a queue pair that is ready at t, and returns when it
-// is done. queue is when the queue pair's previous request is done. A packet waits
+// is done, after passes passes. queue is when the queue pair's previous request is done. A packet waits
 // for that outside the units, so packets of other queue pairs do not wait with it.
-func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
+func (u *processingUnits) send(t units.Time, passes int64, queue *units.Time) units.Time {
 	begin := u.free(t)
 	u.turn = begin + u.clock.Begin(2*u.cfg.Request)/units.Time(u.cfg.Units)
-	return u.work(t, begin, u.cfg.Request, queue)
+	return u.work(t, begin, passes*u.cfg.Request, queue)
 }
 
 // receive is send for a received packet; queue is of the queue pair's received packets.
-func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
+func (u *processingUnits) receive(t units.Time, op ib.Opcode, passes int64, queue *units.Time) units.Time {
 	begin := u.taken.Free(t)
 	u.waits.Units += begin - t
-	return u.work(t, begin, u.cfg.Cycles(op), queue)
+	return u.work(t, begin, passes*u.cfg.Cycles(op), queue)
 }
 
 // work has a unit work from begin on.

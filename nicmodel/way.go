@@ -169,7 +169,11 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 // the way write its answers to eff again.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		q.rc.Checked(now, t.dma.allowed(q, &eff.Check), eff)
+		c := eff.Check
+		q.rc.Checked(now, t.dma.allowed(q, &c), eff)
+		if c.Access == ib.AccessRemoteRead && eff.Do&rc.DoRespond != 0 {
+			t.atomics.pass(now, q, c.VA)
+		}
 	}
 	t.offload.account(now, q, eff, from.Frame)
 	do, events := eff.Do, eff.Events

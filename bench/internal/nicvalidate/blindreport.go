@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 //go:embed blindfirst.yaml
@@ -75,9 +75,8 @@ func blindSummary(b *strings.Builder, results []Result) {
 The first figure of a row stands, and the medians of the class are of first figures; beside it is the model's present figure. Rows with large errors are looked at first, and so leave
 the class: the rows that are still blind are no fair sample of all that ever were. All PCIe rows but one are of one device in several hosts: they say little of another device.
 
-| of | points | first: quartiles, 90 % | over 50 % | now: quartiles, 90 % | over 50 % |
-|---|---|---|---|---|---|
 `)
+	t := markdown.NewTable(b, "of", "points", "first: quartiles, 90 %", "over 50 %", "now: quartiles, 90 %", "over 50 %")
 	before := firstFigures(results)
 	was := First()
 	third := map[string]bool{}
@@ -99,7 +98,7 @@ the class: the rows that are still blind are no fair sample of all that ever wer
 			if len(now) == 0 {
 				continue
 			}
-			fmt.Fprintf(b, "| %s | %d | %s | %d | %s | %d |\n", rows.name, len(now), quantiles(first), over(first), quantiles(now), over(now))
+			t.Row(rows.name, len(now), quantiles(first), over(first), quantiles(now), over(now))
 		}
 	}
 	b.WriteString(`
@@ -117,11 +116,12 @@ model's predictions for NICs that it was not held against: a median error of 27 
 		}
 		status[r.Status][r.Why] = append(status[r.Status][r.Why], r.row.ID)
 	}
-	fmt.Fprintf(b, "\nOf %d rows that were taken down these are not among them:\n\n| row | |\n|---|---|\n", len(rows))
+	fmt.Fprintf(b, "\nOf %d rows that were taken down these are not among them:\n\n", len(rows))
+	t = markdown.NewTable(b, "row", "")
 	for _, s := range []BlindStatus{NoPreset, Excluded, Repeats} {
 		for i := range rows {
 			if ids := status[s][rows[i].Why]; rows[i].Status == s && ids[0] == rows[i].row.ID {
-				fmt.Fprintf(b, "| %s | %s: %s |\n", strings.Join(ids, ", "), s, rows[i].Why)
+				t.Row(strings.Join(ids, ", "), fmt.Sprintf("%s: %s", s, rows[i].Why))
 			}
 		}
 	}
@@ -164,27 +164,4 @@ func over(errs []float64) (n int) {
 		}
 	}
 	return n
-}
-
-// blindMarkdown writes the rows: what they came to first, and now.
-func blindMarkdown(b *strings.Builder, results []Result, known []deviations.Deviation) {
-	b.WriteString("\n### Blind, or once blind\n\n| row | what | preset | published | first | error | now | error | |\n|---|---|---|---|---|---|---|---|---|\n")
-	first, was := firstFigures(results), First()
-	for i := range results {
-		r := &results[i]
-		if !r.Row.wasBlind(was) {
-			continue
-		}
-		p := &r.Row.Points[0]
-		then, now := first[i].Figures[0].Value, r.Figures[0].Value
-		var marks []string
-		if r.Row.Class != Blind {
-			marks = append(marks, string(r.Row.Class))
-		}
-		for _, n := range deviations.About(known, r.Row.ID, p.At) {
-			marks = append(marks, fmt.Sprintf("[D%d](#d%d)", n, n))
-		}
-		fmt.Fprintf(b, "| %s, %s | %s (%s): %s | %s | %s | %s | %+.1f %% | %s | %+.1f %% | %s |\n", r.Row.ID, r.Row.Source, r.Row.What, r.Row.Unit, p.At,
-			r.Measurement.Preset, number(p.Value), number(then), 100*p.Error(then), number(now), 100*p.Error(now), strings.Join(marks, " "))
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/calibration"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -244,9 +245,8 @@ at 50 Gbps, on PCIe 3.0 x8. A host reads its NIC's counter over PCIe when calibr
 writes 64 bytes every %v us for %v ms, in the middle of which the counter wraps. With load, both machines write 64 KiB at a time as fast as they
 can, so that readings wait for what is on PCIe, longer one way than the other. Nanoseconds; error and bound: median / 99th percentile / most.
 
-| counter | off by | PCIe | round trips: median | readings' brackets: least, most | error | bound | outside |
-|---|---|---|---|---|---|---|---|
 `, clockEvery.Microseconds(), clockRun.Milliseconds())
+	t := markdown.NewTable(b, "counter", "off by", "PCIe", "round trips: median", "readings' brackets: least, most", "error", "bound", "outside")
 	for _, r := range all {
 		pcie := "idle"
 		if r.Case.Loaded {
@@ -255,10 +255,9 @@ can, so that readings wait for what is on PCIe, longer one way than the other. N
 		rtts := slices.Sorted(slices.Values(r.RTTs))
 		brackets := slices.Sorted(slices.Values(r.Brackets))
 
-		fmt.Fprintf(b, "| %v MHz (`%s`) | %d ppm | %s | %.0f | %.0f, %.0f | %s | %s | %d of %d |\n",
-			r.Hz/1e6, r.Case.Preset, r.Case.PPB/1000, pcie, percentile(rtts, 50).Nanoseconds(),
-			brackets[0].Nanoseconds(), brackets[len(brackets)-1].Nanoseconds(),
-			threeOf(r.Errors), threeOf(r.Bounds), r.Outside(), len(r.Errors))
+		t.Row(fmt.Sprintf("%v MHz (`%s`)", r.Hz/1e6, r.Case.Preset), fmt.Sprintf("%d ppm", r.Case.PPB/1000), pcie, fmt.Sprintf("%.0f", percentile(rtts, 50).Nanoseconds()),
+			fmt.Sprintf("%.0f, %.0f", brackets[0].Nanoseconds(), brackets[len(brackets)-1].Nanoseconds()),
+			threeOf(r.Errors), threeOf(r.Bounds), fmt.Sprintf("%d of %d", r.Outside(), len(r.Errors)))
 	}
 }
 

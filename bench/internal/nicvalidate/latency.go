@@ -13,6 +13,26 @@ import (
 // back is a cable of 2 m between two machines.
 var back = fabric.Link{Rate: 100 * units.Gbps, Delay: cable + correction(100*units.Gbps)}
 
+// qdr is InfiniBand of 32 Gbps after coding, hdr of 200 Gbps, by cables of 2 m.
+var (
+	qdr = fabric.Link{Rate: 32 * units.Gbps, Delay: cable, Framing: fabric.InfiniBand}
+	hdr = fabric.Link{Rate: 200 * units.Gbps, Delay: cable + correction(200*units.Gbps), Framing: fabric.InfiniBand}
+)
+
+// oneAtATime returns the microseconds of a request from its post to its completion.
+func oneAtATime(nic string, direct bool, link fabric.Link, op ib.WROpcode, size int, mtu ib.MTU) (float64, error) {
+	cfg, err := preset(nic)
+	if err != nil {
+		return 0, err
+	}
+	l := blindLoad{
+		service: ib.RC, op: op, payload: size, machines: 2, queues: 1, threads: 1, window: 1, signal: 1, mtu: mtu, direct: direct, link: link,
+		nics: []nicmodel.Config{cfg},
+	}
+	rate, err := l.run()
+	return 1 / rate, err
+}
+
 func latencyRows() []Measurement {
 	return []Measurement{
 		{Row: "L1", Preset: "cx5", How: "two machines back to back by 2 m at 100 Gbps, on PCIe 3.0 x8; 8 B inline, 100 round trips", Figure: func(at string) (float64, error) {
@@ -38,7 +58,42 @@ func latencyRows() []Measurement {
 			if err != nil {
 				return 0, err
 			}
-			return pingPong(cfg, false, fabric.Link{Rate: 32 * units.Gbps, Delay: cable, Framing: fabric.InfiniBand}, writePong, n, ibMTU)
+			return pingPong(cfg, false, qdr, writePong, n, ibMTU)
+		}},
+		{Row: "L4", Preset: "cx3", How: "machines and link as L3; one READ at a time", Figure: func(at string) (float64, error) {
+			n, err := size(at)
+			if err != nil {
+				return 0, err
+			}
+			return oneAtATime("cx3", false, qdr, ib.WRRDMARead, n, ibMTU)
+		}},
+		{Row: "L5", Preset: "cx6ib", How: "two machines back to back by 2 m at 200 Gbps, on their processors: what virtual machines and the fabric add is not in the model", Figure: func(at string) (float64, error) {
+			n, err := size(at)
+			if err != nil {
+				return 0, err
+			}
+			cfg, err := preset("cx6ib")
+			if err != nil {
+				return 0, err
+			}
+			return pingPong(cfg, true, hdr, writePong, n, 4096)
+		}},
+		{Row: "L6", Preset: "cx5", How: "two machines back to back by 2 m at 100 Gbps; what virtual functions add is not in the model", Figure: func(at string) (float64, error) {
+			cfg, err := preset("cx5")
+			if err != nil {
+				return 0, err
+			}
+			switch at {
+			case "WRITE":
+				return pingPong(cfg, true, back, writePong, 2, 1024)
+			case "SEND":
+				return pingPong(cfg, true, back, sendPong, 2, 1024)
+			case "READ":
+				return oneAtATime("cx5", true, back, ib.WRRDMARead, 2, 1024)
+			case "FETCH_ADD":
+				return oneAtATime("cx5", true, back, ib.WRAtomicFetchAndAdd, 8, 1024)
+			}
+			return 0, noPoint(at)
 		}},
 	}
 }

@@ -36,5 +36,5 @@ func noPoint(at string) error { return fmt.Errorf("there is no way to measure %q
 
 // Measurements returns one for each row, in the order of the rows.
 func Measurements() []Measurement {
-	return slices.Concat(pcieRows(), pbRows(), rateRows(), swarmRows(), latencyRows(), bandwidthRows(), factRows(), blindRows())
+	return slices.Concat(pcieRows(), pbRows(), rateRows(), kaliaRows(), swarmRows(), latencyRows(), bandwidthRows(), factRows(), blindRows())
 }

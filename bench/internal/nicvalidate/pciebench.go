@@ -188,6 +188,8 @@ func pbRows() []Measurement {
 		many  = "as P8 and P9, at random addresses"
 	)
 	return []Measurement{
+		row("P4", "as PB1; the host is modelled as Broadwell's, as no figure of this one was used", pbLatency), row("P6", "as P4", pbLatency),
+		row("P10", "as P8; the host as P4's", pbThroughput), row("P11", "as PB14", pbThroughput),
 		row("PB1", alone, pbLatency), row("PB2", "", pbLatency), row("PB3", "", pbLatency), row("PB4", "", pbLatency),
 		row("PB5", "at random addresses, from lines that no processor has touched, or from a window that one has, once, in turn", pbLatency),
 		row("PB6", "", pbLatency), row("PB7", "", pbLatency), row("PB8", "", pbLatency),

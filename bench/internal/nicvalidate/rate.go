@@ -2,6 +2,7 @@ package nicvalidate
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // flood is a test of how many requests a second a NIC does. One machine, the server, has
 // the NIC in question; the others have the same, and are enough that it is the limit.
 type flood struct {
-	service  ib.QPType // RC or UD; 0 is RC
+	service  ib.QPType // RC, UC or UD; 0 is RC
 	op       ib.WROpcode
 	payload  int
 	inline   bool
@@ -26,6 +27,9 @@ type flood struct {
 	batch    int  // requests a doorbell
 	signal   int  // requests a completion, a multiple of batch; 0 is one each batch
 	targets  int  // atomics: addresses of the server's that they go to, in turn; 0 for one
+	stride   int  // from one of them to the next if they are taken at random, and READs' too; 0 takes words in turn
+	updates  int  // percent of operations that are pairs of atomics; the others are READs
+	reads    bool // the figure is reads over PCIe by the server
 }
 
 const (
@@ -38,9 +42,13 @@ const (
 
 // ports is the link between a K16 machine's NIC and the switch: Connect-IB has two
 // ports, and a large part of the rates there needs both. They are modelled as one link
-// of twice the rate.
-func ports(c nicmodel.Config) fabric.Link {
-	return fabric.Link{Rate: 2 * fdr, Delay: cable, Framing: fabric.InfiniBand}
+// of twice the rate. The machines with ConnectX-3 have one.
+func ports(nic string) fabric.Link {
+	l := fabric.Link{Rate: 2 * fdr, Delay: cable, Framing: fabric.InfiniBand}
+	if nic == "cx3" {
+		l.Rate = fdr
+	}
+	return l
 }
 
 // Warm-up and length of a flood: long enough for what was fetched ahead at first to be
@@ -56,7 +64,11 @@ func (f *flood) run(nic string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hosts, err := newHosts(1+clients, false, ports(cfg), cfg)
+	return f.runOn(cfg, ports(nic))
+}
+
+func (f *flood) runOn(cfg nicmodel.Config, link fabric.Link) (float64, error) {
+	hosts, err := newHosts(1+clients, false, link, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +94,7 @@ func (f *flood) run(nic string) (float64, error) {
 				err = receives.add(at)
 			}
 		} else {
-			l.qp, _, err = connect(from, to, f.window, 0, f.inlined(), ibMTU)
+			l.qp, err = f.connected(from, to)
 		}
 		if err != nil {
 			return 0, err
@@ -98,6 +110,12 @@ func (f *flood) run(nic string) (float64, error) {
 		}
 	}
 	count := func() (n int, err error) {
+		if f.reads {
+			return pcieReads(server), nil
+		}
+		if f.service == ib.UC && f.inbound { // what left may be lost
+			return int(server.dev.NIC().Stats().RxPackets), nil
+		}
 		if receives != nil {
 			return receives.done, receives.err
 		}
@@ -126,6 +144,24 @@ func (f *flood) run(nic string) (float64, error) {
 	return float64(after-before) / float64((long * flooded).Microseconds()), nil
 }
 
+// connected returns a queue pair that is connected to another machine's.
+func (f *flood) connected(from, to *host) (qp verbs.QP, err error) {
+	if f.service == ib.UC {
+		qp, _, err = connectUC(from, to, f.window, f.inlined(), ibMTU)
+	} else {
+		qp, _, err = connect(from, to, f.window, 0, f.inlined(), ibMTU)
+	}
+	return qp, err
+}
+
+// pcieReads counts a machine's read requests over PCIe.
+func pcieReads(h *host) (n int) {
+	for why := nicmodel.ForDoorbell; why <= nicmodel.ForTranslation; why++ {
+		n += int(h.dev.NIC().PCIe().Traffic(nicmodel.Upstream, nicmodel.MemRd, why).Packets)
+	}
+	return n
+}
+
 func (f *flood) inlined() int {
 	if f.inline {
 		return f.payload
@@ -144,6 +180,7 @@ type poster struct {
 	done    int
 	err     error    // the first
 	threads *threads // one a queue pair; nil if they take no time
+	r       *rand.Rand
 }
 
 type flow struct {
@@ -157,7 +194,7 @@ type flow struct {
 }
 
 func newPoster(f *flood, h *host) *poster {
-	p := &poster{f: f, host: h, wrs: make([]verbs.SendWR, f.batch), wcs: make([]verbs.WC, 64)}
+	p := &poster{f: f, host: h, r: rand.New(rand.NewPCG(uint64(f.targets), 1)), wrs: make([]verbs.SendWR, f.batch), wcs: make([]verbs.WC, 64)}
 	h.polls = p.poll
 	if f.threaded {
 		p.threads = newThreads(h, f.queues)
@@ -165,9 +202,13 @@ func newPoster(f *flood, h *host) *poster {
 	return p
 }
 
+// fill posts what may be outstanding at first, a batch of each queue pair in turn, as their threads do side by side.
 func (p *poster) fill() {
-	for i := range p.flows {
-		p.post(i)
+	for more := true; more; {
+		more = false
+		for i := range p.flows {
+			more = p.postBatch(i) || more
+		}
 	}
 }
 
@@ -202,15 +243,23 @@ func (p *poster) over(i int) {
 
 // post posts as many batches as there is room for.
 func (p *poster) post(i int) {
-	l := &p.flows[i]
-	for l.out+p.f.batch <= p.f.window {
-		l.out += p.f.batch
-		if p.threads == nil {
-			p.send(i, l)
-		} else {
-			p.threads.post(i, func() { p.send(i, l) })
-		}
+	for p.postBatch(i) {
 	}
+}
+
+// postBatch posts a batch if there is room for it.
+func (p *poster) postBatch(i int) bool {
+	l := &p.flows[i]
+	if l.out+p.f.batch > p.f.window {
+		return false
+	}
+	l.out += p.f.batch
+	if p.threads == nil {
+		p.send(i, l)
+	} else {
+		p.threads.post(i, func() { p.send(i, l) })
+	}
+	return true
 }
 
 // send posts a batch.
@@ -230,6 +279,9 @@ func (p *poster) send(i int, l *flow) {
 
 func (p *poster) request(id uint64, l *flow) verbs.SendWR {
 	wr := verbs.SendWR{WRID: id, Opcode: p.f.op}
+	if p.f.updates > 0 && p.r.IntN(100+p.f.updates) < 2*p.f.updates { // two of each pair
+		wr.Opcode = ib.WRAtomicFetchAndAdd
+	}
 	if p.f.service == ib.UD {
 		l.to.address(&wr)
 	} else {
@@ -241,9 +293,13 @@ func (p *poster) request(id uint64, l *flow) verbs.SendWR {
 	} else {
 		wr.SGL = []verbs.SGE{verbs.SGEOf(p.host.mr, int(l.at), p.f.payload)}
 	}
-	if p.f.op.IsAtomic() {
+	if wr.Opcode.IsAtomic() {
 		wr.CompareAdd = 1
+		wr.SGL = []verbs.SGE{verbs.SGEOf(p.host.mr, int(l.at), 8)}
 		wr.RemoteAddr = l.peer.mr.Addr() + p.sent*mix%uint64(max(p.f.targets, 1))*8
+	}
+	if p.f.stride > 0 {
+		wr.RemoteAddr = l.peer.mr.Addr() + uint64(p.r.IntN(max(p.f.targets, 1))*p.f.stride)
 	}
 	return wr
 }
@@ -444,7 +500,7 @@ func wqeBytes(nic, at string) (float64, error) {
 // fetch returns the bytes of a WQE with n bytes inline as the NIC reads it, two with one
 // doorbell.
 func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -481,7 +537,7 @@ func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 // fetchReceives returns the bytes of a receive of one piece as the NIC reads it, 16 of
 // which take as many datagrams.
 func fetchReceives(cfg nicmodel.Config) (float64, error) {
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -516,7 +572,7 @@ func tenWQEs(nic, at string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	hosts, err := newHosts(2, true, back, cfg)
 	if err != nil {
 		return 0, err
 	}

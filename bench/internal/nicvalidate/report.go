@@ -1,7 +1,6 @@
 package nicvalidate
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/internal/markdown"
 )
 
 // Result is a row with the model's figures.
@@ -33,7 +32,8 @@ const PointLimit = 0.35
 type Errors struct {
 	Rows, Points int
 	Median       float64 // of absolute errors
-	Over         int     // points with an error above PointLimit
+	Worst        float64
+	Over         int // points with an error above PointLimit
 }
 
 // Summarise sums up the points of a class in the rows that the filter takes. Points that are
@@ -67,7 +67,7 @@ func Summarise(results []Result, class Class, filter func(*Row) bool) Errors {
 		return s
 	}
 	slices.Sort(errs)
-	s.Median = (errs[(s.Points-1)/2] + errs[s.Points/2]) / 2
+	s.Median, s.Worst = (errs[(s.Points-1)/2]+errs[s.Points/2])/2, errs[s.Points-1]
 	return s
 }
 
@@ -78,8 +78,8 @@ const Section = "written by make validate-nic"
 func Markdown(w io.Writer, results []Result, clock []*RoundTrips) error {
 	var b strings.Builder
 	b.WriteString(`
-What was measured of real NICs and PCIe devices, beside what the model says: ` + "`make validate-nic`" + `
-takes all figures anew and writes this section. The published figures and their sources are in
+What was measured of real NICs and PCIe devices, beside what the model says: [nic-validation.md](nic-validation.md) has medians by group, a plot and the worst,
+[nic-validation.csv](nic-validation.csv) each point. ` + "`make validate-nic`" + ` takes all figures anew, and writes them and this section: the rule, the clock, how figures are taken, and deviations. The published figures and their sources are in
 [published.yaml](../bench/internal/nicvalidate/published.yaml); those of the blind rows in [blind.yaml](../bench/internal/nicvalidate/blind.yaml),
 and how these are run in [blindruns.yaml](../bench/internal/nicvalidate/blindruns.yaml).
 
@@ -95,8 +95,7 @@ The rule, written down before any blind row was run:
   a reason of its own, and the point is then *seen*; the median of blind rows stays that of all that ever were blind, by their first run.
 
 A point's class only ever goes from blind to seen to fit, and in doubt it is the later one. Medians are of absolute errors. A figure that stands in
-two sources counts once, and what is no prediction not at all: such points are *apart*, with the reason, and have their place in the
-tables below. Wanted of blind rows is a median of at most 15 percent, of NICs and of PCIe each; the two
+two sources counts once, and what is no prediction not at all: such points are *apart*, with the reason, and are among the data all the same. Wanted of blind rows is a median of at most 15 percent, of NICs and of PCIe each; the two
 are summed up apart, because a PCIe device's rows say little of a NIC. A blind or seen point that is off by more than 35 percent has its deviation.
 
 Rows that were made with the presets, by the same hands, are not blind. K3 and the 64 B of P9 are fit, since a parameter follows from them. The 16 units of
@@ -105,29 +104,14 @@ chosen with a result in view, and so were three mechanisms, with PB8 and PB14: t
 at that socket's memory, and reads leave nothing in the cache.
 
 `)
-	summary(&b, results)
 	blindSummary(&b, results)
 	b.WriteString(`
 Rates and latencies are taken through the verbs API over the model. Rows of a PCIe device (P and PB) drive the
 model's link and DMA engine by themselves. InfiniBand NICs have InfiniBand framing on the link. Figures come out the same
-on every run. An error is the figure over the published one, less 1. B marks figures read off a plot, to about 3 percent, or from one public log. [D1] and so on are the
+on every run. An error is the figure over the published one, less 1. Confidence B is of figures read off a plot, to about 3 percent, or from one public log. D1 and so on are the
 [deviations](#deviations) below.
 `)
 	known := differences()
-	blindMarkdown(&b, results, known)
-	was := First()
-	for _, class := range classes[1:] {
-		var rows strings.Builder
-		for i := range results {
-			if results[i].Row.wasBlind(was) {
-				continue
-			}
-			results[i].markdown(&rows, class, known)
-		}
-		if rows.Len() > 0 {
-			fmt.Fprintf(&b, "\n### %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n%s", titles[class], &rows)
-		}
-	}
 	clockMarkdown(&b, clock)
 	notThereYet(&b, results)
 	b.WriteString("\n### How each figure is taken\n\nWhat the sources do not say was chosen, and is named here.\n\n")
@@ -142,69 +126,6 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-var titles = map[Class]string{Seen: "Seen", Fit: "Fit, and facts"}
-
-// summary writes the table of medians: by class, what was measured, and source. Those of
-// blind rows are of their first run, and of all that ever were blind.
-func summary(b *strings.Builder, results []Result) {
-	b.WriteString("| class | of | source | rows | points | median error | off by more than 35 % |\n|---|---|---|---|---|---|---|\n")
-	line := func(results []Result, class Class, kind, source string, filter func(*Row) bool) {
-		if s := Summarise(results, class, filter); s.Points > 0 {
-			fmt.Fprintf(b, "| %s | %s | %s | %d | %d | %.1f %% | %d |\n", class, kind, source, s.Rows, s.Points, 100*s.Median, s.Over)
-		}
-	}
-	for _, class := range classes {
-		results := results
-		if class == Blind {
-			results = everBlind(results)
-		}
-		line := func(class Class, kind, source string, filter func(*Row) bool) {
-			line(results, class, kind, source, filter)
-		}
-		line(class, "all", "all", func(*Row) bool { return true })
-		for _, kind := range []string{"NICs", "PCIe"} {
-			line(class, kind, "all", func(r *Row) bool { return r.kind() == kind })
-			var origins []string
-			for i := range results {
-				if r := &results[i].Row; r.kind() == kind && !slices.Contains(origins, r.origin()) {
-					origins = append(origins, r.origin())
-				}
-			}
-			for _, origin := range origins {
-				line(class, kind, origin, func(r *Row) bool { return r.kind() == kind && r.origin() == origin })
-			}
-		}
-	}
-}
-
-func (r *Result) markdown(b *strings.Builder, class Class, known []deviations.Deviation) {
-	name := fmt.Sprintf("%s, %s", r.Row.ID, r.Row.Source)
-	if r.Row.Confidence == "B" {
-		name += " (B)"
-	}
-	what, nic := r.Row.What+" ("+r.Row.Unit+"): ", r.Measurement.Preset
-	for k, f := range r.Figures {
-		if f.Missing != "" || r.Row.ClassOf(k) != class {
-			continue
-		}
-		p := &r.Row.Points[k]
-		published := number(p.Value)
-		if p.High > 0 {
-			published = number(p.Low) + " to " + number(p.High)
-		}
-		var marks []string
-		for _, n := range deviations.About(known, r.Row.ID, p.At) {
-			marks = append(marks, fmt.Sprintf("[D%d](#d%d)", n, n))
-		}
-		if why := cmp.Or(p.Apart, r.Row.Apart); why != "" {
-			marks = append(marks, "apart: "+why)
-		}
-		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %+.1f %% | %s |\n",
-			name, what, p.At, nic, published, number(f.Value), 100*p.Error(f.Value), strings.Join(marks, " "))
-		name, what, nic = "", "", ""
-	}
 }
 
 // number has as many digits as a comparison needs.
@@ -245,8 +166,9 @@ func notThereYet(b *strings.Builder, results []Result) {
 	if len(order) == 0 {
 		return
 	}
-	b.WriteString("\n### Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n| lacks | rows |\n|---|---|\n")
+	b.WriteString("\n### Not there yet\n\nWhat the model lacks, and the rows that want it.\n\n")
+	t := markdown.NewTable(b, "lacks", "rows")
 	for _, what := range order {
-		fmt.Fprintf(b, "| %s | %s |\n", what, strings.Join(rows[what], "; "))
+		t.Row(what, strings.Join(rows[what], "; "))
 	}
 }

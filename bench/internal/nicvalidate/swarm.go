@@ -35,7 +35,7 @@ const (
 
 // parseSwarm reads "11 machines, 14 threads, window 32, 9 queue pairs each".
 func parseSwarm(at string) (*swarm, error) {
-	s := &swarm{payload: 32, link: ports(nicmodel.Config{})}
+	s := &swarm{payload: 32, link: ports("connectib")}
 	if _, err := fmt.Sscanf(at, "%d machines, %d threads, window %d, %d each", &s.machines, &s.threads, &s.window, &s.each); err != nil {
 		return nil, noPoint(at)
 	}

@@ -8,8 +8,8 @@ import (
 
 // State describes the memory on the chip for what the NIC keeps in host memory and needs
 // for its work (the interconnect context memory of the mlx4 and mlx5 drivers): contexts of queue pairs, the
-// resources with which they answer Reads and atomics, memory keys, pages' entries, and elements of send queues.
-// All of them share it, by lines of 64 bytes.
+// resources with which they answer Reads and atomics, memory keys, and pages' entries, and elements of send queues as far as these have no memory of
+// their own. All of them share it, by lines of 64 bytes.
 //
 // What needs an entry that is not there waits for it, and so does what comes behind it for
 // that queue pair. Others go on: packets received at once, those to send as far as they are not behind it
@@ -18,12 +18,15 @@ import (
 type State struct {
 	// Bytes is its size; at least 64 bytes for each way. 0 is no limit.
 	Bytes units.Bytes `yaml:"bytes" range:"[64B,1GiB]" zero:"no limit"`
-	// Elements is the memory beside it in which the receive side has elements of Reads and atomics, as many of
-	// a queue pair as it may have outstanding, until their answers are there, from 64 bytes for each way; 0 leaves them in the other.
+	// Elements is the memory beside it for elements of Reads and atomics under way, as many of
+	// a queue pair as it may have outstanding, until what their answers bring has left; at least 64 bytes for each way. 0 leaves them in the other.
 	Elements units.Bytes `yaml:"elements" range:"[64B,1GiB]" zero:"one memory"`
-	// Ways is how many lines a set has, of which the least recently used goes.
+	// Posted has the elements of all that is posted in the memory of elements, and none in the other: of a Write or a Send until its last packet
+	// is made, of a Read or an atomic as above, from when they come.
+	Posted bool `yaml:"posted"`
+	// Ways is how many lines a set has, of which any goes.
 	Ways int `yaml:"ways" range:"[0,64]"`
-	// Fetches is how many entries are read at a time; 0 is no limit. What needs an entry that is
+	// Fetches is how many entries are read at a time, and how many elements for answers; 0 is no limit. What needs an entry that is
 	// being read waits for that read.
 	Fetches int `yaml:"fetches" range:"[1,2^16]" zero:"no limit"`
 	// Context is what the context of a queue pair takes, bytes. Each use changes it, so that
@@ -81,11 +84,19 @@ type Units struct {
 	// Answer is what an acknowledgement, an atomic's answer or a packet of a Read's response takes where it
 	// arrives, in cycles of the core clock, from 1.
 	Answer int64 `yaml:"answer" range:"[0,2^20]"`
+	// Read is what a Read's request takes beyond that where it arrives, in cycles of the core clock.
+	Read int64 `yaml:"read" range:"[0,2^20]"`
+	// Replay has the packet of a Read or an atomic whose element is not on the chip, a request or an answer, take its time
+	// of a unit again when that is there: it has taken its place among the outstanding ones, gives it back and begins anew. An estimate of
+	// what happens; what it costs is from Kalia et al. (ATC 2016, figure 13).
+	Replay bool `yaml:"replay"`
 }
 
 // Cycles returns what a received packet takes.
 func (c *Units) Cycles(op ib.Opcode) int64 {
 	switch o := op.Operation(); {
+	case o == ib.ReadRequest.Operation():
+		return c.Request + c.Read
 	case o >= ib.SendLastInv.Operation(), o <= ib.ReadRequest.Operation(), o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
 		return c.Request
 	}
@@ -95,13 +106,16 @@ func (c *Units) Cycles(op ib.Opcode) int64 {
 // Atomics describes the unit that performs atomic operations on host memory:
 // it reads the word over PCIe, changes it and writes it back, with the word locked
 // from the read until the write has left. Words whose addresses have the same lowest bits
-// share a lock, and wait for each other (Kalia et al., ATC 2016, figure 14).
+// share a lock, and wait for each other (Kalia et al., ATC 2016, figure 14). What waits for its lock keeps its place in the unit.
+// While there are operations in the unit, READs that arrive pass it in order too: behind those that wait for a place, and through the
+// lock of their address (figure 10 there, where READs beside atomics lose as much time as the atomics take; Husky, NSDI 2023, has READs fall
+// to a twentieth beside a tenant's compare-and-swaps).
 type Atomics struct {
 	// InFlight is how many operations there are at a time; 0 is no unit, where they
 	// take no time.
 	InFlight int `yaml:"in_flight" range:"[1,2^16]" zero:"no unit"`
 	// Locks is how many there are, a power of two: as many of the lowest bits of a word's
-	// address choose its lock. With 4096 words a multiple of 4 KiB apart share one. Words are
+	// address choose its lock; 1 is one for all (ConnectX-3: section 5.4 there). With 4096 words a multiple of 4 KiB apart share one. Words are
 	// aligned to eight bytes, so that every eighth lock is used.
 	Locks int `yaml:"locks"`
 	// Cycles is what the change of a word takes, in cycles of the core clock.

@@ -25,10 +25,9 @@ func packetPacing(most units.Rate) Limiter {
 // that it keeps of connections, memory and queues. Generations before have half as much each, but for cx3, whose is fitted: an estimate.
 const stateBytes = 2 * units.MiB
 
-// elementBytes is what the receive side has for elements of Reads and atomics under way: SMART (ASPLOS 2024), as
+// elementBytes is the memory for elements of Reads and atomics under way: SMART (ASPLOS 2024), as
 // recalled, has the rate of a ConnectX-6 fall with more than 768 requests outstanding, and lays that to its cache of
-// work requests. A Connect-IB's falls with more than 384 Reads (row KS3). Devices between and before have the nearer
-// one's, or half: estimates.
+// work requests. Devices between and before have as much, or half, or a quarter: estimates, but for Connect-IB's.
 const elementBytes = 768 * pcie.CacheLine
 
 // elementCycles is what an element takes in stage wqe: an estimate.
@@ -106,11 +105,11 @@ var presets = map[string]func() Config{
 		c.PCIe = pcie.Hosted(pcie.LaneBytes(8), pcie.PlainTags, pcie.IIOLines)
 		// Fitted to READs over 144 and 720 queue pairs (docs/nic-figures.md, rows apt-read32-144qp and -720qp).
 		c.State.Bytes, c.State.Fetches = 64*units.KiB, 2
-		c.State.Elements = elementBytes / 4
+		c.State.Elements, c.State.Posted = elementBytes/4, true
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
-		c.Units = Units{Units: 4, Request: 49, Answer: 24}
-		c.Atomics.InFlight = 8
+		c.Units = Units{Units: 4, Request: 49, Answer: 24, Read: 16, Replay: true}
+		c.Atomics.InFlight, c.Atomics.Locks = 8, 1
 		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
 		return c
@@ -119,10 +118,11 @@ var presets = map[string]func() Config{
 		c := base()
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.PCIe = pcie.Hosted(pcie.LaneBytes(16), pcie.ExtendedTags, pcie.IIOLines)
-		c.State.Bytes, c.State.Elements = stateBytes/4, elementBytes/2
+		// Elements are read again from some number between 448 and 896 requests on (Kalia et al., ATC 2016, figure 13b).
+		c.State.Bytes, c.State.Elements, c.State.Posted = stateBytes/4, 512*pcie.CacheLine, true
 		c.WQECycles = 2
 		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
-		c.Units = Units{Units: 16, Request: 58, Answer: 29}
+		c.Units = Units{Units: 16, Request: 58, Answer: 29, Replay: true}
 		c.Framing = fabric.InfiniBand
 		return c
 	},

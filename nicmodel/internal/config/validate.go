@@ -76,6 +76,9 @@ func (c *Compression) rules() error {
 }
 
 func (c *State) rules() error {
+	if c.Posted && c.Elements == 0 {
+		return field.Bad("nic", "state.posted", c.Posted, "requires state.elements")
+	}
 	for _, x := range []struct {
 		key string
 		v   units.Bytes

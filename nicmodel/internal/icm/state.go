@@ -53,17 +53,19 @@ const (
 // everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
 type Memory struct {
 	*chip.Chip
-	// elements visits the elements on the chip: where each is and how long, whether a packet was made of it, and whether the
-	// receive side has it.
-	elements func(visit func(at uint64, bytes int, started, awaited bool))
+	// elements visits the elements on the chip: where each is and how long, and whether it is in the memory of elements (own) or
+	// in that of all else.
+	elements func(visit func(at uint64, bytes int, own bool))
 
-	written []span     // by commands, while all fits
-	held    int        // lines of it, and of elements
-	lines   *lineCache // nil as long as all fits
-	Awaited awaitedElements
-	fetches stage.Inflight
-	uses    [numEntries]entryUse
-	back    []uint64 // lines to write back
+	written  []span     // by commands, while all fits
+	held     int        // lines of it, and of elements
+	lines    *lineCache // nil as long as all fits
+	Elements elementCache
+	fetches  stage.Inflight
+	// unbounded has no places: see NeedPosted.
+	unbounded stage.Inflight
+	uses      [numEntries]entryUse
+	back      []uint64 // lines to write back
 }
 
 // span is lines that lie behind each other.
@@ -78,9 +80,9 @@ type entryUse struct {
 }
 
 // New is empty, and takes in all until it is full. Then elements visits the elements that are there.
-func New(on *chip.Chip, elements func(visit func(at uint64, bytes int, started, awaited bool))) *Memory {
+func New(on *chip.Chip, elements func(visit func(at uint64, bytes int, own bool))) *Memory {
 	fetches := func() stage.Inflight { return stage.NewInflight(on.Config.State.Fetches) }
-	return &Memory{Chip: on, elements: elements, Awaited: awaitedElements{Chip: on, elements: elements, fetches: fetches()}, fetches: fetches()}
+	return &Memory{Chip: on, elements: elements, Elements: elementCache{Chip: on, elements: elements, fetches: fetches()}, fetches: fetches()}
 }
 
 // Full reports whether entries have to be looked up.
@@ -113,8 +115,8 @@ func (s *Memory) hold(n int) bool {
 			s.lines.touch(w.first+uint64(i)*pcie.CacheLine, w.first >= ContextTable && w.first < KeyTable)
 		}
 	}
-	s.elements(func(at uint64, bytes int, started, awaited bool) {
-		if !started || !awaited {
+	s.elements(func(at uint64, bytes int, own bool) {
+		if !own {
 			s.enter(at, bytes)
 		}
 	})
@@ -125,7 +127,7 @@ func (s *Memory) hold(n int) bool {
 // Erase says that a command has taken entries away.
 func (s *Memory) Erase(first uint64, bytes int) {
 	if s.lines != nil {
-		s.forget(first, bytes)
+		s.lines.forget(first, bytes)
 		return
 	}
 	for i := range s.written {
@@ -154,7 +156,7 @@ func (s *Memory) Put(at uint64, bytes int) {
 func (s *Memory) Take(at uint64, bytes int) {
 	switch {
 	case s.lines != nil:
-		s.forget(at, bytes)
+		s.lines.forget(at, bytes)
 	case s.Config.State.Bytes > 0:
 		s.held -= LinesOf(bytes)
 	}
@@ -169,12 +171,6 @@ func (s *Memory) enter(at uint64, bytes int) {
 	}
 }
 
-func (s *Memory) forget(at uint64, bytes int) {
-	for end := at + uint64(bytes); at < end; at += pcie.CacheLine {
-		s.lines.remove(at)
-	}
-}
-
 // fetching is the time of a line that is being read, until that is known.
 const fetching = units.Never
 
@@ -185,24 +181,31 @@ func (s *Memory) Need(t units.Time, kind entryKind, at, from uint64, bytes int) 
 	return s.needIn(s.lines, &s.fetches, t, kind, at, from, bytes)
 }
 
-// NeedAwaited is need of an element that is in the memory of the receive side.
+// NeedAwaited is Need of the element of a request whose answer has come, in the memory of elements.
 func (s *Memory) NeedAwaited(t units.Time, at, from uint64, bytes int) (ready, free units.Time) {
-	return s.needIn(s.Awaited.lines, &s.Awaited.fetches, t, entryAwaited, at, from, bytes)
+	return s.needIn(s.Elements.lines, &s.Elements.fetches, t, entryAwaited, at, from, bytes)
+}
+
+// NeedPosted is Need of an element in the memory of elements of which a packet is made. Stage wqe reads it, as it does those whose doorbells
+// have come: as many at a time as PCIe has tags for.
+func (s *Memory) NeedPosted(t units.Time, at, from uint64, bytes int) (ready units.Time) {
+	ready, _ = s.needIn(s.Elements.lines, &s.unbounded, t, EntryElement, at, from, bytes)
+	return ready
 }
 
 // Fetchable returns from when on, t or later, an entry can be read.
 func (s *Memory) Fetchable(t units.Time) units.Time { return s.fetches.Free(t) }
 
-// LinesHeld reports how many lines are held at now in the memory and in that of the receive side, as long as nothing has to be looked up in them.
-func (s *Memory) LinesHeld(now units.Time) (shared, awaited int) {
-	s.Awaited.clear(now)
+// LinesHeld reports how many lines are held at now in the memory and in that of elements, as long as nothing has to be looked up in them.
+func (s *Memory) LinesHeld(now units.Time) (shared, elements int) {
+	s.Elements.clear(now)
 	if s.lines == nil {
 		shared = s.held
 	}
-	if s.Awaited.lines == nil {
-		awaited = s.Awaited.held
+	if s.Elements.lines == nil {
+		elements = s.Elements.held
 	}
-	return shared, awaited
+	return shared, elements
 }
 
 // CacheUse reports the lookups until now, by kind.

@@ -19,33 +19,33 @@ func TestStateNeedByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.State = config.State{Bytes: 4 * pcie.CacheLine, Ways: 4, Fetches: 1, Context: 256}
+	cfg.State = config.State{Bytes: pcie.CacheLine, Ways: 1, Fetches: 1, Context: 64}
 	link, err := pcie.New(cfg.PCIe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(&chip.Chip{Engine: des.New(), Config: cfg, Link: link}, func(func(at uint64, bytes int, started, awaited bool)) {})
-	const other, keyBytes = ContextTable + 256, 64
-	s.Write(ContextTable, 256)
+	s := New(&chip.Chip{Engine: des.New(), Config: cfg, Link: link}, func(func(at uint64, bytes int, own bool)) {})
+	const other, keyBytes = ContextTable + 64, 64
+	s.Write(ContextTable, 64)
 	if s.Full() {
 		t.Fatal("one context does not fit")
 	}
-	s.Write(other, 256)
+	s.Write(other, 64)
 	if !s.Full() {
 		t.Fatal("two contexts fit")
 	}
-	if ready, _ := s.Need(0, EntryContext, ContextTable, ContextTable, 256); ready != 0 {
+	if ready, _ := s.Need(0, EntryContext, ContextTable, ContextTable, 64); ready != 0 {
 		t.Errorf("the first context is there at %v", ready)
 	}
-	one := link.Alone(256)
-	first, free := s.Need(0, EntryContext, other, other, 256)
+	one := link.Alone(64)
+	first, free := s.Need(0, EntryContext, other, other, 64)
 	if first != one || free != 0 {
 		t.Errorf("the second is there at %v, its read begins at %v, want %v and 0", first, free, one)
 	}
-	if got := link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext).Packets; got != 4 {
-		t.Errorf("%d lines written back, want the first context's 4", got)
+	if got := link.Traffic(pcie.Upstream, pcie.MemWr, pcie.ForContext).Packets; got != 1 {
+		t.Errorf("%d lines written back, want the first context's", got)
 	}
-	if again, _ := s.Need(one/2, EntryContext, other, other, 256); again != first {
+	if again, _ := s.Need(one/2, EntryContext, other, other, 64); again != first {
 		t.Errorf("while it is being read, it is there at %v, want %v", again, first)
 	}
 	// One at a time: the next one waits for that read.
@@ -53,9 +53,9 @@ func TestStateNeedByHand(t *testing.T) {
 	if want := first + link.Alone(keyBytes); free != first || ready != want {
 		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
 	}
-	// It took the place of the context's oldest line, and each of the lines that is read for it takes the next one's.
+	// It took the place of the context, which is read again.
 	before := link.Crossed(pcie.Downstream)[pcie.ForContext.String()]
-	s.Need(ready, EntryContext, other, other, 256)
+	s.Need(ready, EntryContext, other, other, 64)
 	if got, want := link.Crossed(pcie.Downstream)[pcie.ForContext.String()]-before, before; got != want {
 		t.Errorf("%d bytes read, want %d as for all of it", got, want)
 	}
@@ -64,35 +64,92 @@ func TestStateNeedByHand(t *testing.T) {
 	}
 }
 
-// By hand, in a memory of two ways and one set: the oldest goes, and dirty lines are written back.
+// By hand, in a memory of one way and one set: what is new goes in, and dirty lines are written back.
 func TestLineCacheByHand(t *testing.T) {
-	l := newLineCache(2, 2)
+	l := newLineCache(1, 1)
 	for i, x := range []struct {
 		at        uint64
 		dirty     bool
 		hit       bool
 		displaced uint64
 	}{
-		{at: 64, dirty: true}, {at: 128}, {at: 64, hit: true}, {at: 192}, // 128 goes, which is clean
-		{at: 128, displaced: 64}, {at: 192, hit: true}, {at: 64}, {at: 128}, // 64 was read anew, and is clean
+		{at: 64, dirty: true}, {at: 64, hit: true}, {at: 128, displaced: 64}, {at: 192}, // 128 was clean
+		{at: 64}, {at: 64, hit: true, dirty: true}, {at: 128, displaced: 64},
 	} {
 		slot, hit, displaced := l.touch(x.at, x.dirty)
 		if hit != x.hit || displaced != x.displaced || slot.at&^dirtyLine != x.at || l.find(x.at) != slot {
 			t.Fatalf("%d: line %d: hit %v, displaced %d; want %+v", i, x.at, hit, displaced, x)
 		}
 	}
-	l.remove(128)
-	if l.find(128) != nil || l.find(64) == nil {
+	l.remove(64)
+	if l.find(128) == nil {
 		t.Error("not the line that was removed is gone")
+	}
+	if l.remove(128); l.find(128) != nil {
+		t.Error("the line that was removed is there")
 	}
 }
 
-// A cache of sets is lists, one a set, of which each has its newest lines.
+// Lines that are used in turns, a quarter more than fit: some are still there when their turn comes, and the more the fewer there are.
+func TestLinesBeyondTheRoom(t *testing.T) {
+	const room = 1024
+	hits := func(lines int) (share float64) {
+		l := newLineCache(room, 8)
+		n := 0
+		const rounds = 40
+		for round := range rounds {
+			for i := range lines {
+				if _, hit, _ := l.touch(uint64(i+1)*pcie.CacheLine, false); hit && round >= rounds/2 {
+					n++
+				}
+			}
+		}
+		return float64(n) / float64(lines*rounds/2)
+	}
+	last := 1.0
+	for _, lines := range []int{room / 2, room, room * 5 / 4, room * 3 / 2, 2 * room} {
+		h := hits(lines)
+		t.Logf("%d lines in %d: %.2f", lines, room, h)
+		if h > last || h < last/3 {
+			t.Errorf("%d lines in %d: %.2f are there in their turn, %.2f of fewer", lines, room, h, last)
+		}
+		last = h
+	}
+}
+
+// Entries of four lines stay and go as a whole: of those used in turns as many are there as of single lines.
+func TestEntriesStayWhole(t *testing.T) {
+	const room, rounds = 1024, 40
+	hits := func(lines int) (share float64) {
+		l := newLineCache(room, 8)
+		entries, n := room*3/2/lines, 0
+		for round := range rounds {
+			for i := range entries {
+				whole := true
+				for k := range lines {
+					_, hit, _ := l.touch(uint64((i+1)*entryLines+k)*pcie.CacheLine, false)
+					whole = whole && hit
+				}
+				if whole && round >= rounds/2 {
+					n++
+				}
+			}
+		}
+		return float64(n) / float64(entries*rounds/2)
+	}
+	one, four := hits(1), hits(entryLines)
+	t.Logf("%.2f of lines and %.2f of entries are there in their turn", one, four)
+	if four < 0.8*one {
+		t.Errorf("%.2f of entries are there in their turn, %.2f of lines", four, one)
+	}
+}
+
+// A cache of sets is lists, one a set, of which each has lines that were used: all that were, or as many as there are ways.
 func TestLineCacheAgainstLists(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		ways := rapid.IntRange(1, 8).Draw(r, "ways")
 		l := newLineCache(ways*rapid.IntRange(1, 5).Draw(r, "sets"), ways)
-		lists := map[*line][]uint64{} // by set, the newest first
+		lists := map[*line][]uint64{} // by set
 		for range rapid.IntRange(1, 200).Draw(r, "steps") {
 			at := uint64(rapid.IntRange(1, 40).Draw(r, "line")) * pcie.CacheLine
 			set := &l.set(at)[0]
@@ -107,8 +164,13 @@ func TestLineCacheAgainstLists(t *testing.T) {
 			if _, hit, _ := l.touch(at, false); hit != (had >= 0) {
 				r.Fatalf("line %d hit: %v", at, hit)
 			}
-			lists[set] = slices.Insert(lists[set], 0, at)
-			lists[set] = lists[set][:min(len(lists[set]), ways)]
+			if before := len(lists[set]); before == ways { // one of them went
+				lists[set] = slices.DeleteFunc(lists[set], func(at uint64) bool { return l.find(at) == nil })
+				if len(lists[set]) != before-1 {
+					r.Fatalf("%d lines of %d went for one", before-len(lists[set]), before)
+				}
+			}
+			lists[set] = append(lists[set], at)
 		}
 		held := 0
 		for _, list := range lists {

@@ -36,6 +36,8 @@ var sources = map[string]string{
 	"units.units":   "estimate",
 	"units.request": "so that all units together do 35 and 137 million messages/s, recalled from the products' briefs and not checked: estimates",
 	"units.answer":  "half of units.request: estimate",
+	"units.read":    "`cx3`: so that Reads of 16 B that come in do 26 M/s where Writes do 35 (Kalia et al., figure 12); `connectib`: the same there for both",
+	"units.replay":  "`cx3`, `connectib`: Kalia et al., figure 13b, where Reads lose a third and half of their rate to reads of elements, and Writes (13c) nothing of the kind; an estimate of the mechanism",
 
 	"atomics.in_flight": "`connectib`: so that atomics at 4096 addresses do 52 M/s (Kalia et al., figure 14); others: estimates",
 	"atomics.locks":     "estimate: the 12 lowest bits of the address, as Kalia et al. are cited for (Sherman, SIGMOD 2022, recalled and not checked); their figure 14 goes up to 4096 addresses",
@@ -57,7 +59,8 @@ var sources = map[string]string{
 	"limiter.tick":     "estimate: the vendor says that gaps are a few nanoseconds",
 
 	"state.bytes":    "`cx5`: eRPC (NSDI 2019) has about 2 MB on a ConnectX-5 for all, recalled and not checked; `cx3`: fitted to row apt-read32-144qp; others of a generation before have half as much, and later ones no less: estimates",
-	"state.elements": "`cx6`: SMART (ASPLOS 2024), recalled and not checked: the rate falls beyond 768 requests outstanding; `connectib`: beyond 384 Reads (row KS3); others: estimates",
+	"state.elements": "`cx6`: SMART (ASPLOS 2024), recalled and not checked: the rate falls beyond 768 requests outstanding; `connectib`: Kalia et al., figure 13b, where elements begin to be read again between 448 and 896 requests; others: estimates",
+	"state.posted":   "`cx3`, `connectib`: Kalia et al., figure 13, where READs and WRITEs alike have elements read again as more are posted; of others no source has it",
 	"state.ways":     "estimate",
 	"state.fetches":  "`cx3`: fitted to row apt-read32-720qp; others: estimates",
 	"state.context":  "mlx5 driver: `qpc` has 232 bytes, which take four lines; mlx4's entry has 256",

@@ -4,12 +4,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -31,7 +33,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.page, "o", "", "page whose section to write; standard output without")
+	flag.StringVar(&o.page, "o", "", "page whose section to write, with nic-validation.md, its plot and its data beside it; standard output without")
 	flag.StringVar(&o.first, "first", "", "file to append the first figures of new blind rows to")
 	flag.StringVar(&o.out, "out", "", "keep figures in a directory, or s3://BUCKET/PREFIX, and take only missing ones")
 	flag.StringVar(&o.endpoint, "endpoint", "", "URL of the object store, where -out is s3://BUCKET/PREFIX")
@@ -126,6 +128,15 @@ func write(o *options, figures [][]byte, w io.Writer) error {
 	if o.page == "" {
 		_, err := io.WriteString(w, page.String())
 		return err
+	}
+	for name, text := range nicvalidate.Files() {
+		var b bytes.Buffer
+		if err := text(&b, results); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(o.page), name), b.Bytes(), 0o666); err != nil {
+			return err
+		}
 	}
 	return outfile.WriteSection(o.page, nicvalidate.Section, page.String())
 }
