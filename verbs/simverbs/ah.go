@@ -1,6 +1,8 @@
 package simverbs
 
 import (
+	"net/netip"
+
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -89,4 +91,10 @@ func writeGRH(header *[rc.GRHBytes]byte, host int, d nicmodel.Datagram) {
 		Src: gidOf(int(d.Src)), Dst: gidOf(host),
 	}
 	ip.Put(header[rc.GRHBytes-roce.IPv4Bytes:])
+}
+
+// readGRH returns the addresses of what writeGRH wrote.
+func readGRH(header []byte) (local, src netip.Addr) {
+	ip := roce.IPv4(header[rc.GRHBytes-roce.IPv4Bytes : rc.GRHBytes])
+	return ip.Dst(), ip.Src()
 }
