@@ -15,8 +15,9 @@ type AH struct {
 	pd    *PD
 	host  int
 	label uint32
-	sl    uint8
 	gone  bool
+
+	priority uint8
 }
 
 // CreateAH implements verbs.PD.
@@ -36,7 +37,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return bad(verbs.ErrNotSupported, "a static rate of datagrams")
 	}
 	p.users++
-	return &AH{pd: p, host: host, label: av.FlowLabel, sl: av.SL}, nil
+	return &AH{pd: p, host: host, label: av.FlowLabel, priority: p.dev.priority(av.SL)}, nil
 }
 
 // Close implements verbs.AH.
@@ -64,7 +65,7 @@ func (q *QP) address(wr *verbs.SendWR) error {
 		return bad("the address handle belongs to another protection domain")
 	}
 	q.wr.To = nicmodel.Peer{
-		Host: a.host, QPN: wr.RemoteQPN, Priority: a.sl,
+		Host: a.host, QPN: wr.RemoteQPN, Priority: a.priority,
 		FlowHash: flowHash(q.pd.dev.nic.Host(), a.host, q.num, wr.RemoteQPN, a.label),
 	}
 	q.wr.QKey = rc.QKey(wr.RemoteQKey, q.attr.QKey)

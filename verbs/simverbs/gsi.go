@@ -113,7 +113,7 @@ func (g *gsi) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
 		Request: rc.Request{Op: ib.WRSend, Length: roce.MADBytes},
 		SGL:     []nicmodel.SGE{{Addr: g.sendAt.Addr + uint64(at), Length: roce.MADBytes, Key: g.sendAt.Key}},
 		To: nicmodel.Peer{
-			Host: host, QPN: qpn, Priority: to.SL, FlowHash: flowHash(d.nic.Host(), host, roce.GSIQP, qpn, to.FlowLabel),
+			Host: host, QPN: qpn, Priority: d.priority(to.SL), FlowHash: flowHash(d.nic.Host(), host, roce.GSIQP, qpn, to.FlowLabel),
 		},
 		QKey: roce.GSIQKey,
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -25,7 +26,9 @@ type mads struct {
 	sent   []nicmodel.Sent // by the first, without contents
 }
 
-func newMADs(t *testing.T) *mads {
+func newMADs(t *testing.T) *mads { return newMADsOn(t, fabric.Default()) }
+
+func newMADsOn(t *testing.T, cfg fabric.Config) *mads {
 	t.Helper()
 	preset, err := nicmodel.Preset("cx6dx")
 	if err != nil {
@@ -33,7 +36,7 @@ func newMADs(t *testing.T) *mads {
 	}
 	m := &mads{engine: des.New()}
 	const rate = 100 * units.Gbps
-	net, err := fabric.New(m.engine, fabric.Star(2, fabric.Link{Rate: rate, Delay: 500 * units.Nanosecond}), fabric.Default(), 1)
+	net, err := fabric.New(m.engine, fabric.Star(2, fabric.Link{Rate: rate, Delay: 500 * units.Nanosecond}), cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,5 +127,63 @@ func TestMADErrors(t *testing.T) {
 	m.engine.RunUntil(m.engine.Now() + units.Millisecond)
 	if err := m.gsi[1].SendMAD(to, roce.GSIQP, mad); !errors.Is(err, verbs.ErrNoDevice) {
 		t.Errorf("a device that has died: %v, expected %v", err, verbs.ErrNoDevice)
+	}
+}
+
+// TestServiceLevels has what is sent at service levels go over a network with a single priority: levels without one of their
+// own have the least.
+func TestServiceLevels(t *testing.T) {
+	cfg := fabric.Default()
+	cfg.Priorities = 1
+	m := newMADsOn(t, cfg)
+	to := verbs.AddressVector{GID: netip.MustParseAddr("10.0.0.2"), SL: 7}
+	mads := 0
+	m.gsi[1].HandleMAD(func(netip.Addr, netip.AddrPort, uint32, []byte) { mads++ })
+	if err := m.gsi[0].SendMAD(to, roce.GSIQP, make([]byte, roce.MADBytes)); err != nil {
+		t.Fatal(err)
+	}
+	var hosts [2]*host
+	for i := range hosts {
+		hosts[i] = newHost(t, m.devs[i])
+	}
+	p := verbs.DefaultRC()
+	p.SL = 3
+	a, b := hosts[0], hosts[1]
+	if err := errors.Join(verbs.ConnectRC(a.qp, a.me, b.me, p), verbs.ConnectRC(b.qp, b.me, a.me, p)); err != nil {
+		t.Fatal(err)
+	}
+	ah, err := a.pd.CreateAH(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs [2]verbs.QP
+	for i, h := range hosts {
+		if pairs[i], err = h.pd.CreateQP(verbs.QPInitAttr{Type: ib.UD, SendCQ: h.cq, RecvCQ: h.cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			pairs[i].Modify(verbs.QPAttr{State: ib.Init, Port: 1, QKey: 5}, verbs.ResetToInitUD),
+			pairs[i].Modify(verbs.QPAttr{State: ib.RTR}, verbs.InitToRTRUD), pairs[i].Modify(verbs.QPAttr{State: ib.RTS}, verbs.RTRToRTSUD)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var regions [2]verbs.MR
+	for i, h := range hosts {
+		if regions[i], err = h.pd.RegMR(make([]byte, 8), ib.AccessLocalWrite|ib.AccessRemoteWrite); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sge := []verbs.SGE{{Addr: regions[0].Addr(), Length: 8, LKey: regions[0].LKey()}}
+	if _, err := a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, SGL: sge, RemoteAddr: regions[1].Addr(), RKey: regions[1].RKey(), Flags: verbs.SendSignaled}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pairs[0].PostSend([]verbs.SendWR{{Opcode: ib.WRSend, SGL: sge, AH: ah, RemoteQPN: pairs[1].Num(), RemoteQKey: 5, Flags: verbs.SendSignaled}}); err != nil {
+		t.Fatal(err)
+	}
+	m.engine.RunUntil(units.Millisecond)
+	var wc [4]verbs.WC
+	n, err := a.cq.Poll(wc[:])
+	if err != nil || n != 2 || wc[0].Status != ib.WCSuccess || wc[1].Status != ib.WCSuccess || mads != 1 {
+		t.Errorf("%d completions %v and %d datagrams, %v: expected 2 and 1", n, wc[:n], mads, err)
 	}
 }
