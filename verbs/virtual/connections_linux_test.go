@@ -1,0 +1,50 @@
+package virtual_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSimulatedCM has programs on two hosts connect by rdma_cm, twice with the same outputs and the same packets.
+func TestSimulatedCM(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	for _, c := range []struct {
+		name, server, client string
+		prints               []string // one in the output of each
+		long                 bool
+	}{
+		{"rping", "rping -s -v -C 3", "rping -c -v -a h0 -C 3", []string{"rdma-ping-0: ABCDE", "rdma-ping-2: CDEFG"}, false},
+		{"ucmatose", "ucmatose", "ucmatose -s h0", []string{"return status 0", "return status 0"}, false},
+		{"udaddy", "udaddy", "udaddy -s h0", []string{"return status 0", "return status 0"}, false},
+		{"qperf", "qperf", "qperf -cm 1 -n 100 h0 rc_bw quit", []string{"", "bw  ="}, false},
+		{"perftest", "ib_send_lat -R -F -n 20", "ib_send_lat -R -F -n 20 h0", []string{"rdma_cm QPs\t : ON", "rdma_cm QPs\t : ON"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && testing.Short() {
+				t.Skipf("-short: some seconds")
+			}
+			var outs, packets [2][]string
+			for i := range outs {
+				s := newSimulated(t, 2)
+				outs[i] = s.run(c.server, c.client)
+				packets[i] = s.packets
+			}
+			if d := cmp.Diff(outs[0], outs[1]); d != "" {
+				t.Errorf("two runs print differently:\n%s", d)
+			}
+			if d := cmp.Diff(packets[0], packets[1]); d != "" {
+				t.Errorf("two runs send differently:\n%s", d)
+			}
+			for i, want := range c.prints {
+				if !strings.Contains(outs[0][i], want) {
+					t.Errorf("host %d printed no %q:\n%s", i, want, outs[0][i])
+				}
+			}
+		})
+	}
+}
