@@ -13,6 +13,7 @@ func TestSimulatedCM(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
 	}
+	const fio = "fio --thread --ioengine=rdma --name=t --verb=write --port=9000 --bs=64k --size=256k --iodepth=4 "
 	for _, c := range []struct {
 		name, server, client string
 		prints               []string // one in the output of each
@@ -23,6 +24,8 @@ func TestSimulatedCM(t *testing.T) {
 		{"udaddy", "udaddy", "udaddy -s h0", []string{"return status 0", "return status 0"}, false},
 		{"qperf", "qperf", "qperf -cm 1 -n 100 h0 rc_bw quit", []string{"", "bw  ="}, false},
 		{"perftest", "ib_send_lat -R -F -n 20", "ib_send_lat -R -F -n 20 h0", []string{"rdma_cm QPs\t : ON", "rdma_cm QPs\t : ON"}, true},
+		{"libfabric", "fi_pingpong -p verbs -e msg -S 4096", "fi_pingpong -p verbs -e msg -S 4096 h0", []string{"4k", "4k"}, false},
+		{"fio", fio + "--rw=read", fio + "--rw=write --hostname=h0", []string{"err= 0", "err= 0"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && testing.Short() {
