@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // TestSimulatedCM has programs on two hosts connect by rdma_cm, twice with the same outputs and the same packets.
@@ -49,5 +52,31 @@ func TestSimulatedCM(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSimulatedCMLost has a network lose a request for a connection, and the answer to the one after that: each is sent again
+// after rdma_cm's time, of simulated time.
+func TestSimulatedCMLost(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	s := newSimulatedUntil(t, 2, 0,
+		fabric.Failure{Link: "h1->tor0", To: 2 * units.Millisecond, Loss: 1},
+		fabric.Failure{Link: "h0->tor0", To: 7 * units.Second, Loss: 1})
+	out := s.run("rping -s -C 1", "rping -c -v -a h0 -C 1")
+	if want := "rdma-ping-0: ABCDE"; !strings.Contains(out[1], want) {
+		t.Errorf("the client printed no %q:\n%s", want, out[1])
+	}
+	var requests []string
+	for _, p := range s.packets {
+		const tid, request = 16, "0010" // behind the first part of a datagram's header
+		if _, rest, ok := strings.Cut(p, "1>0 1>1 0107020300000000"); ok && strings.HasPrefix(rest[tid:], request) {
+			at, _, _ := strings.Cut(p, " ")
+			requests = append(requests, at)
+		}
+	}
+	if len(requests) != 3 || !strings.HasPrefix(requests[0], "1.0") || !strings.HasPrefix(requests[1], "6.4") {
+		t.Errorf("requests were sent at %v, expected three: at 1 ms, after 6.4 s, and so much later again", requests)
 	}
 }

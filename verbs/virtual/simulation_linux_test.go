@@ -36,13 +36,14 @@ type simulated struct {
 
 func newSimulated(t *testing.T, hosts int) *simulated { return newSimulatedUntil(t, hosts, 0) }
 
-func newSimulatedUntil(t *testing.T, hosts int, end units.Time) *simulated {
+func newSimulatedUntil(t *testing.T, hosts int, end units.Time, failures ...fabric.Failure) *simulated {
 	t.Helper()
 	preset, err := nicmodel.Preset("cx6dx")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := fabric.Default()
+	cfg.Failures = failures
 	for i := range cfg.Switch.Classes {
 		cfg.Switch.Classes[i].PFC.Lossless = true
 	}
