@@ -371,10 +371,8 @@ func (e *elements) due(now units.Time, q *qp) (n int, next units.Time) {
 // waitedFor returns how long elements have waited until now, summed over them.
 func (e *elements) waitedFor(now units.Time) units.Time {
 	sum := e.times.waited
-	for _, q := range e.pairs.all {
-		if q != nil {
-			sum += units.Time(q.waiting) * (now - q.waitFrom)
-		}
+	for q := range e.pairs.every {
+		sum += units.Time(q.waiting) * (now - q.waitFrom)
 	}
 	return sum
 }

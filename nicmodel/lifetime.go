@@ -26,6 +26,8 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	switch {
 	case cfg.Type != ib.RC && cfg.Type != ib.UC && cfg.Type != ib.UD:
 		return 0, fmt.Errorf("a queue pair of type %v: RC, UC or UD", cfg.Type)
+	case cfg.GSI && (cfg.Type != ib.UD || n.pairs.gsi != nil):
+		return 0, errors.New("queue pair 1 is of type UD, and there is one")
 	case cfg.SendDepth < 1 || cfg.SendDepth > n.chip.Config.MaxQPWR:
 		return 0, fmt.Errorf("a send queue of %d requests: 1 to %d", cfg.SendDepth, n.chip.Config.MaxQPWR)
 	case cfg.SRQ == nil && (cfg.RecvDepth < 0 || cfg.RecvDepth > n.chip.Config.MaxQPWR):

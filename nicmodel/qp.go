@@ -23,6 +23,8 @@ type QPConfig struct {
 	SGEs                 int // most pieces of a request
 	SigAll               bool
 	SRQ                  *SRQ // nil for a receive queue of its own
+	// GSI has it be queue pair 1, of the general services interface (IBA 13.5.1): of UD, and one at most.
+	GSI bool
 }
 
 // Peer is the destination of a queue pair or of a datagram.
@@ -162,9 +164,25 @@ func (q *qp) wqe(count uint32) *sendWQE { return &q.sq[count&uint32(len(q.sq)-1)
 // at once.
 const qpGenerationBits = 4
 
+// gsiQPN is the number of the general services interface's queue pair: no index has it.
+const gsiQPN = 1
+
+// every returns the queue pairs that have numbers, closing ones not among them.
+func (p *pairs) every(yield func(*qp) bool) {
+	if p.gsi != nil && !yield(p.gsi) {
+		return
+	}
+	for _, q := range p.all {
+		if q != nil && !yield(q) {
+			return
+		}
+	}
+}
+
 // pairs is the NIC's table of queue pairs, by number. Its exported methods are the NIC's.
 type pairs struct {
 	all        []*qp
+	gsi        *qp // queue pair 1, or nil
 	free       []uint32
 	late       []*qp // that are closing: their numbers are free
 	live       int   // queue pairs, closing ones included
@@ -176,6 +194,9 @@ func (p *pairs) find(num uint32) *qp {
 	i := num>>qpGenerationBits - 1
 	if int(i) < len(p.all) && p.all[i] != nil && p.all[i].num == num {
 		return p.all[i]
+	}
+	if num == gsiQPN {
+		return p.gsi
 	}
 	for _, q := range p.late {
 		if q.num == num {
@@ -204,10 +225,7 @@ type ports struct {
 // elements visits the elements on the chip, in either memory or in both: see icm.New.
 func (p *ports) elements(visit func(at uint64, bytes int, own bool)) {
 	for _, pairs := range p.all {
-		for _, q := range pairs.all {
-			if q == nil {
-				continue
-			}
+		for q := range pairs.every {
 			for i := q.reaped; i != q.handed; i++ {
 				w := q.wqe(i)
 				at, bytes := q.elementAt(i), q.wqeBytes(w)
@@ -233,6 +251,10 @@ func (p *pairs) peerHost(num uint32) (host int, ok bool) {
 // add gives a queue pair its number.
 func (p *pairs) add(q *qp) {
 	p.live++
+	if q.cfg.GSI {
+		q.num, p.gsi = gsiQPN, q
+		return
+	}
 	k := len(p.free)
 	if k == 0 {
 		p.all = append(p.all, q)
@@ -248,6 +270,10 @@ func (p *pairs) add(q *qp) {
 // remove takes a queue pair out of the table.
 func (p *pairs) remove(q *qp) {
 	p.live--
+	if q == p.gsi {
+		p.gsi = nil
+		return
+	}
 	if i := slices.Index(p.late, q); i >= 0 {
 		p.late = slices.Delete(p.late, i, i+1)
 		return

@@ -299,10 +299,8 @@ func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 // holdSums returns the times for which queue pairs were held back until now, by reason.
 func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
 	sums := s.holds
-	for _, q := range s.pairs.all {
-		if q != nil {
-			sums[q.hold] += s.heldFor(now, q)
-		}
+	for q := range s.pairs.every {
+		sums[q.hold] += s.heldFor(now, q)
 	}
 	return sums
 }

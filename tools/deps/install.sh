@@ -4,7 +4,7 @@
 # Prometheus (100 MB), Slurm, what builds Debian packages and the tests of rdma-core; with the argument k8s etcd
 # alone. It says what it does, does it as root only, and fails at nothing: tests say themselves what they skip.
 set -u
-wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils chromium'
+wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin qperf fio chromium'
 [ "${1:-}" != all ] || wanted="$wanted prometheus slurmctld slurmd slurm-client slurm-wlm-basic-plugins dpkg-dev python3-pyverbs"
 [ "${1:-}" != k8s ] || wanted=etcd-server
 

@@ -1,6 +1,8 @@
 package simverbs
 
 import (
+	"net/netip"
+
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -13,8 +15,9 @@ type AH struct {
 	pd    *PD
 	host  int
 	label uint32
-	sl    uint8
 	gone  bool
+
+	priority uint8
 }
 
 // CreateAH implements verbs.PD.
@@ -34,7 +37,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return bad(verbs.ErrNotSupported, "a static rate of datagrams")
 	}
 	p.users++
-	return &AH{pd: p, host: host, label: av.FlowLabel, sl: av.SL}, nil
+	return &AH{pd: p, host: host, label: av.FlowLabel, priority: p.dev.priority(av.SL)}, nil
 }
 
 // Close implements verbs.AH.
@@ -62,7 +65,7 @@ func (q *QP) address(wr *verbs.SendWR) error {
 		return bad("the address handle belongs to another protection domain")
 	}
 	q.wr.To = nicmodel.Peer{
-		Host: a.host, QPN: wr.RemoteQPN, Priority: a.sl,
+		Host: a.host, QPN: wr.RemoteQPN, Priority: a.priority,
 		FlowHash: flowHash(q.pd.dev.nic.Host(), a.host, q.num, wr.RemoteQPN, a.label),
 	}
 	q.wr.QKey = rc.QKey(wr.RemoteQKey, q.attr.QKey)
@@ -89,4 +92,10 @@ func writeGRH(header *[rc.GRHBytes]byte, host int, d nicmodel.Datagram) {
 		Src: gidOf(int(d.Src)), Dst: gidOf(host),
 	}
 	ip.Put(header[rc.GRHBytes-roce.IPv4Bytes:])
+}
+
+// readGRH returns the addresses of what writeGRH wrote.
+func readGRH(header []byte) (local, src netip.Addr) {
+	ip := roce.IPv4(header[rc.GRHBytes-roce.IPv4Bytes : rc.GRHBytes])
+	return ip.Dst(), ip.Src()
 }

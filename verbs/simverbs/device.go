@@ -44,6 +44,8 @@ type Device struct {
 
 	stamps bool // of sending
 
+	gsi *gsi // queue pair 1, once it is asked for
+
 	core  *host.Core        // nil for one that nothing else is on
 	bells fabric.HostEvents // doorbells to come
 }

@@ -221,7 +221,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	if most := d.nic.Config().MaxRdAtomic; q.init.Type == ib.RC && int(a.MaxDestRdAtomic) > most {
 		return bad(verbs.ErrInvalid, "%d responder resources: 0 to %d", a.MaxDestRdAtomic, most)
 	}
-	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
+	cong := nicmodel.Congestion{AckPriority: d.priority(a.AV.SL)}
 	q.everyAck = 0
 	if q.init.Type == ib.UC {
 		a.MaxDestRdAtomic, a.MinRNRTimer = 0, 0
@@ -231,7 +231,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		}
 	}
 	err = d.nic.ReadyToReceive(q.num,
-		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: a.AV.SL},
+		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: d.priority(a.AV.SL)},
 		cong,
 		rc.Config{
 			MTU: units.Bytes(a.PathMTU), RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic),

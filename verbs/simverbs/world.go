@@ -71,6 +71,20 @@ func (w *World) hostOf(gid netip.Addr) (int, error) {
 	return 0, fmt.Errorf("no host of the simulated network has the address %v: hosts are %v to %v", gid, gidOf(0), gidOf(len(w.devices)-1))
 }
 
+// priority is that of a service level: the least where the network has none for it.
+func (d *Device) priority(sl uint8) uint8 {
+	if int(sl) < d.world.net.Priorities() {
+		return sl
+	}
+	return 0
+}
+
+// PathTo returns an error unless the device has a path to the host at an address.
+func (d *Device) PathTo(gid netip.Addr) error {
+	_, err := d.peerOf(gid)
+	return err
+}
+
 // peerOf returns the host at an address, to which the device must have a path.
 func (d *Device) peerOf(gid netip.Addr) (int, error) {
 	host, err := d.world.hostOf(gid)

@@ -54,6 +54,10 @@ type simulatedBackend interface {
 	OnAsyncEvent(f func())
 	// CounterAt returns the device's counter at an instant.
 	CounterAt(t units.Time) uint64
+	// GSI returns what has the device's management datagrams.
+	GSI() (verbs.MADDevice, error)
+	// PathTo returns an error unless the network has a path to an address.
+	PathTo(gid netip.Addr) error
 }
 
 // Device is a virtual ConnectX. Its methods may be called concurrently.

@@ -26,7 +26,7 @@ type Host struct {
 	dir     *rundir.Dir
 	server  *guest.Server
 	devices []*Device
-	cm      *ucma.Host  // in simulated time it has no device
+	cm      *ucma.Host
 	sim     *Simulation // nil in real time
 	tree    []sysfs.Device
 
@@ -70,19 +70,17 @@ func (h *Host) serve() error {
 	if err := errors.Join(sysfs.Write(h.dir.Path, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
-	if h.sim != nil {
-		var err error
-		if h.cm, err = ucma.New(ucma.Config{}); err != nil { // of no device: programs open it, libfabric for datagrams too
-			return err
-		}
-		h.server, err = guest.Listen(socket, func(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
-			return h.sim.open(p, func() (guest.File, *os.File, syscall.Errno) { return h.open(p, node) })
-		}, true)
-		return err
-	}
-	var c ucma.Config
+	c, open := ucma.Config{}, h.open
 	for _, d := range h.devices {
 		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
+	}
+	if h.sim != nil { // where a host has one device
+		if err := h.sim.simulateCM(&c, h.devices[0]); err != nil {
+			return err
+		}
+		open = func(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
+			return h.sim.open(p, func() (guest.File, *os.File, syscall.Errno) { return h.open(p, node) })
+		}
 	}
 	cm, err := ucma.New(c)
 	if err != nil {
@@ -94,7 +92,7 @@ func (h *Host) serve() error {
 		cm.Changed(d.backend)
 	}
 	h.mu.Unlock()
-	h.server, err = guest.Listen(socket, h.open, false)
+	h.server, err = guest.Listen(socket, open, h.sim != nil)
 	return err
 }
 
@@ -157,9 +155,6 @@ func nodeName(i int) string { return fmt.Sprintf("uverbs%d", i) }
 func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
 	switch node {
 	case "rdma_cm":
-		if h.cm == nil {
-			return nil, nil, syscall.ENOENT
-		}
 		return h.cm.Open(p)
 	case "counters": // none, but the library asks before a program reads them
 		if h.writeCounters() != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/turns"
@@ -32,7 +33,7 @@ type SimulatedHost struct {
 
 // SimulationConfig configures a Simulation.
 type SimulationConfig struct {
-	Engine Engine
+	Engine *des.Engine
 	Hosts  []SimulatedHost
 	// PollCost is the simulated time that a look at an empty completion queue takes.
 	PollCost units.Time
@@ -48,7 +49,8 @@ type SimulationConfig struct {
 // Simulation runs unmodified programs in simulated time, on hosts with a device each. It
 // belongs to one goroutine.
 type Simulation struct {
-	engine    Engine
+	engine    *des.Engine
+	alarms    *alarms // of connection managers
 	library   string
 	scheduler *turns.Scheduler
 	hosts     []*Host
@@ -63,7 +65,10 @@ type Simulation struct {
 // NewSimulation makes the hosts. It owns their devices, if it succeeds. It fails on
 // processors other than x86-64.
 func NewSimulation(c SimulationConfig) (*Simulation, error) {
-	s := &Simulation{engine: c.Engine, library: c.Library, end: c.End}
+	if c.Engine == nil {
+		return nil, errors.New("a simulation requires an engine")
+	}
+	s := &Simulation{engine: c.Engine, alarms: newAlarms(c.Engine), library: c.Library, end: c.End}
 	if s.end == 0 {
 		s.end = units.Never
 	}

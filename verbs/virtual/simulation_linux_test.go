@@ -30,18 +30,20 @@ import (
 // simulated is a simulation of hosts around a switch, as the network of sim: devices is.
 type simulated struct {
 	*virtual.Simulation
-	t *testing.T
+	t       *testing.T
+	packets []string // on the wire
 }
 
 func newSimulated(t *testing.T, hosts int) *simulated { return newSimulatedUntil(t, hosts, 0) }
 
-func newSimulatedUntil(t *testing.T, hosts int, end units.Time) *simulated {
+func newSimulatedUntil(t *testing.T, hosts int, end units.Time, failures ...fabric.Failure) *simulated {
 	t.Helper()
 	preset, err := nicmodel.Preset("cx6dx")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := fabric.Default()
+	cfg.Failures = failures
 	for i := range cfg.Switch.Classes {
 		cfg.Switch.Classes[i].PFC.Lossless = true
 	}
@@ -51,6 +53,7 @@ func newSimulatedUntil(t *testing.T, hosts int, end units.Time) *simulated {
 	if err != nil {
 		t.Fatal(err)
 	}
+	made := &simulated{t: t}
 	world, frames := simverbs.NewWorld(e, net), nicmodel.NewFrames(net)
 	c := virtual.SimulationConfig{Engine: e, PollCost: simverbs.PollCost, Lookahead: units.Microsecond, End: end, Library: virtualLibrary(t)}
 	for i := range hosts {
@@ -58,22 +61,24 @@ func newSimulatedUntil(t *testing.T, hosts int, end units.Time) *simulated {
 		if err != nil {
 			t.Fatal(err)
 		}
+		nic.OnTransmit(func(now units.Time, p *nicmodel.Sent) {
+			made.packets = append(made.packets, fmt.Sprintf("%v %v %d>%d %d>%d %x", now, p.Header, p.Src, p.Frame.Dst, p.SrcQP, p.DstQP, p.Payload))
+		})
 		d, err := virtual.Open(virtual.Config{Model: "cx6dx", Name: "mlx5_0", Backend: world.AddDevice(fmt.Sprintf("h%d", i), nic, nil), Simulated: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Hosts = append(c.Hosts, virtual.SimulatedHost{Name: fmt.Sprintf("h%d", i), Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), Device: d})
 	}
-	s, err := virtual.NewSimulation(c)
-	if err != nil {
+	if made.Simulation, err = virtual.NewSimulation(c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := made.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &simulated{s, t}
+	return made
 }
 
 // run runs a program on each host and returns what each printed.

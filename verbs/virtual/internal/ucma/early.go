@@ -29,7 +29,7 @@ type early struct {
 	path    cm.Path
 	service uint64
 	mad     []byte
-	giveUp  *time.Timer
+	giveUp  Timer
 }
 
 // holdEarly keeps a request that nobody listens for, if there is room, and reports whether it did.
@@ -45,7 +45,7 @@ func (d *device) holdEarly(path cm.Path, b []byte) bool {
 	}
 	e := &early{dev: d, path: path, service: r.ServiceID, mad: bytes.Clone(b)}
 	h.early = append(h.early, e)
-	e.giveUp = time.AfterFunc(patience, func() {
+	e.giveUp = h.cfg.NewTimer(func() {
 		h.mu.Lock()
 		if i := slices.Index(h.early, e); i >= 0 {
 			h.early = slices.Delete(h.early, i, i+1)
@@ -53,6 +53,7 @@ func (d *device) holdEarly(path cm.Path, b []byte) bool {
 		}
 		h.unlock()
 	})
+	e.giveUp.Reset(patience)
 	return true
 }
 

@@ -95,8 +95,8 @@ func (f *File) forget(i *ident) (made []*ident) {
 func (f *File) Close() {
 	h := f.host
 	h.mu.Lock()
-	for _, i := range h.ids {
-		if i.file == f {
+	for _, i := range h.inOrder() {
+		if i.file == f && h.ids[i.id] == i { // with a listener go those that its requests made
 			h.destroy(i)
 		}
 	}

@@ -40,7 +40,7 @@ func newHost(t testing.TB, addr string, guid uint64, c cm.Config) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Config{Devices: []Device{{dev, guid}}, CM: c})
+	h, err := New(Config{Devices: []Device{{Verbs: dev, NodeGUID: guid}}, CM: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -571,7 +571,7 @@ func TestSeveralDevices(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		c.Devices = append(c.Devices, Device{dev, uint64(guidA + i)})
+		c.Devices = append(c.Devices, Device{Verbs: dev, NodeGUID: uint64(guidA + i)})
 	}
 	h, err := New(c)
 	if err != nil {

@@ -50,7 +50,7 @@ func FuzzCommands(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := New(Config{Devices: []Device{{w.Device(0), guidA}}, Reach: func(_, _ netip.Addr) error { return nil }})
+		h, err := New(Config{Devices: []Device{{Verbs: w.Device(0), NodeGUID: guidA}}, Reach: func(_, _ netip.Addr) error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -37,12 +39,28 @@ type Config struct {
 	// address: nil asks the system's routes. Its error, if a syscall.Errno, is the
 	// program's.
 	Reach func(local, remote netip.Addr) error
+	// Elsewhere reports whether another interface of the machine has an address that no device
+	// has: nil asks the system.
+	Elsewhere func(a netip.Addr) bool
+	// NewTimer makes a timer that calls f, not yet set: nil makes one of real time.
+	NewTimer func(f func()) Timer
+	// Rand is the source of numbers that peers shall not guess: nil is crypto/rand.Reader. The Host reads it under its lock.
+	Rand io.Reader
+}
+
+// Timer is a *time.Timer, or another that is like it.
+type Timer interface {
+	// Stop has it not call, unless it is about to.
+	Stop() bool
+	// Reset has it call in a time from now on, and not when it was to.
+	Reset(d time.Duration) bool
 }
 
 // Device makes connections.
 type Device struct {
-	// Verbs is a verbs.MADDevice whose management datagrams nobody else handles.
 	Verbs verbs.Device
+	// MADs has the device's management datagrams, which nobody else handles: nil is Verbs.
+	MADs verbs.MADDevice
 	// NodeGUID identifies the device to librdmacm among libibverbs' devices.
 	NodeGUID uint64
 }
@@ -73,7 +91,7 @@ type device struct {
 	gone  bool         // with its interface
 
 	core  *cm.Manager
-	timer *time.Timer
+	timer Timer
 	conns map[uint32]*ident // by core's IDs
 }
 
@@ -88,6 +106,15 @@ func New(c Config) (*Host, error) {
 	if c.Reach == nil {
 		c.Reach = reach
 	}
+	if c.Elsewhere == nil {
+		c.Elsewhere = elsewhere
+	}
+	if c.NewTimer == nil {
+		c.NewTimer = newTimer
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
 	h := &Host{cfg: c, ids: map[uint32]*ident{}, bound: map[binding][]*ident{}, services: map[uint64][]*ident{}}
 	for _, d := range c.Devices {
 		if err := h.addDevice(d); err != nil {
@@ -101,8 +128,11 @@ func New(c Config) (*Host, error) {
 }
 
 func (h *Host) addDevice(v Device) error {
-	mads, ok := v.Verbs.(verbs.MADDevice)
-	if !ok {
+	mads := v.MADs
+	if mads == nil {
+		mads, _ = v.Verbs.(verbs.MADDevice)
+	}
+	if mads == nil {
 		return fmt.Errorf("ucma: %s can't send management datagrams", v.Verbs.Name())
 	}
 	port, err := v.Verbs.Port(devicePort)
@@ -116,14 +146,20 @@ func (h *Host) addDevice(v Device) error {
 		return err
 	}
 	c := h.cfg.CM
-	c.CAGUID, c.Rand, c.MTU = v.NodeGUID, rand.Reader, port.ActiveMTU
+	c.CAGUID, c.Rand, c.MTU = v.NodeGUID, h.cfg.Rand, port.ActiveMTU
 	if d.core, err = cm.New(c); err != nil {
 		return err
 	}
-	d.timer = time.AfterFunc(time.Hour, d.expire)
-	d.timer.Stop()
+	d.timer = h.cfg.NewTimer(d.expire)
 	h.devices = append(h.devices, d)
 	return nil
+}
+
+// newTimer makes a timer of real time.
+func newTimer(f func()) Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
 }
 
 func (d *device) readGIDs() error {
@@ -163,12 +199,21 @@ func (h *Host) Changed(dev verbs.Device) {
 			continue
 		}
 		d.gone = true
-		for _, i := range h.ids {
+		for _, i := range h.inOrder() {
 			if i.dev == d {
 				i.report(event{kind: evDeviceRemoval})
 			}
 		}
 	}
+}
+
+// inOrder returns the identifiers as they were made.
+func (h *Host) inOrder() []*ident {
+	var all []*ident
+	for _, id := range slices.Sorted(maps.Keys(h.ids)) {
+		all = append(all, h.ids[id])
+	}
+	return all
 }
 
 // Close gives the devices' management datagrams back. Files must be closed before.
@@ -387,7 +432,10 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	var own *device
 	if ip := a.Addr(); !h.isAny(ip) {
 		if own = h.deviceAt(ip); own == nil {
-			return elsewhere(ip)
+			if ip.IsLoopback() || h.cfg.Elsewhere(ip) {
+				return syscall.ENODEV
+			}
+			return syscall.EADDRNOTAVAIL
 		}
 	}
 	if a.Port() != 0 {
@@ -399,7 +447,7 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	}
 	// The range of Linux's net.ipv4.ip_local_port_range.
 	const first, ports = 32768, 28232
-	from := int(random24()) % ports
+	from := int(h.random24()) % ports
 	for n := range ports {
 		b := netip.AddrPortFrom(a.Addr(), uint16(first+(from+n)%ports))
 		if len(h.bound[binding{i.space, b.Port()}]) == 0 {
@@ -410,24 +458,17 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	return syscall.EADDRNOTAVAIL
 }
 
-// elsewhere returns the error of binding to an address that no device has: another interface of
-// the machine's has it, or none.
-func elsewhere(ip netip.Addr) syscall.Errno {
-	if ip.IsLoopback() {
-		return syscall.ENODEV
-	}
+// elsewhere asks the system whether an interface has an address.
+func elsewhere(ip netip.Addr) bool {
 	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return syscall.EADDRNOTAVAIL
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok {
-			if own, _ := netip.AddrFromSlice(n.IP); own.Unmap() == ip.Unmap() {
-				return syscall.ENODEV
-			}
+	return err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		if !ok {
+			return false
 		}
-	}
-	return syscall.EADDRNOTAVAIL
+		own, _ := netip.AddrFromSlice(n.IP)
+		return own.Unmap() == ip.Unmap()
+	})
 }
 
 func (h *Host) take(i *ident, a netip.AddrPort, d *device) {
@@ -514,13 +555,13 @@ func (h *Host) source(i *ident, remote netip.Addr) (*device, netip.Addr, syscall
 func (h *Host) newIdent(f *File, space roce.PortSpace, isUD bool) *ident {
 	for h.lastID++; h.ids[h.lastID] != nil; h.lastID++ {
 	}
-	i := &ident{host: h, file: f, id: h.lastID, space: space, isUD: isUD, psn: units.PSN(random24())}
+	i := &ident{host: h, file: f, id: h.lastID, space: space, isUD: isUD, psn: units.PSN(h.random24())}
 	h.ids[i.id] = i
 	return i
 }
 
-func random24() uint32 {
+func (h *Host) random24() uint32 {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = io.ReadFull(h.cfg.Rand, b[:]) // never fails
 	return binary.BigEndian.Uint32(b[:]) >> 8
 }

@@ -37,7 +37,7 @@ func TestDeviceRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	dev := &removable{soft, soft.(verbs.MADDevice), make(chan struct{})}
-	h, err := New(Config{Devices: []Device{{dev, guidA}}})
+	h, err := New(Config{Devices: []Device{{Verbs: dev, NodeGUID: guidA}}})
 	if err != nil {
 		t.Fatal(err)
 	}

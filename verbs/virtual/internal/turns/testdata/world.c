@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <linux/futex.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -398,6 +399,7 @@ static int names(void)
 	struct hostent *e = gethostbyname("h1"), entry, *found = NULL;
 	struct sockaddr_in a;
 	char text[256], line[256];
+	struct ifaddrs *interfaces = NULL;
 	int err;
 	FILE *f;
 
@@ -415,6 +417,12 @@ static int names(void)
 	f = fopen("/etc/hosts", "r");
 	while (f && fgets(line, sizeof line, f))
 		printf("%s", line);
+	check("getifaddrs", !getifaddrs(&interfaces));
+	for (struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_netmask)->sin_addr, text, sizeof text);
+		printf("%s %s/%s %#x\n", i->ifa_name, inet_ntoa(((struct sockaddr_in *)i->ifa_addr)->sin_addr), text, i->ifa_flags);
+	}
+	freeifaddrs(interfaces);
 	return 0;
 }
 
