@@ -8,11 +8,21 @@ import (
 
 // A link that comes back within the retry time costs its time and what is sent again: the
 // engine in the host goes on at the rate that it had, and does not take the timeout for a
-// queue of that length.
+// queue of that length. So it is with a queue pair's own timer and with the shorter ones of a device.
 func TestRatesAfterAnOutage(t *testing.T) {
-	const text = `
+	for _, nic := range []string{
+		"{mode: host, timeout: 8}", // 1 ms
+		"{mode: host, preset: cx5, with: {transport: {adp_retrans: {enabled: true, timeout_init_low_bound: 8}}}}", // the same, of 67 ms
+	} {
+		rateAfterAnOutage(t, nic)
+	}
+}
+
+func rateAfterAnOutage(t *testing.T, nic string) {
+	t.Helper()
+	text := `
 topology: {kind: star, hosts: 2, host_rate: 10Gbps}
-nic: {mode: host, timeout: 8} # 1 ms
+nic: ` + nic + `
 duration: 20ms
 systems: [{engine: timely}, {engine: swift}]
 workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: unlimited}]}]
@@ -29,7 +39,7 @@ fabric: {pfc: {enabled: false}, failures: [{link: tor0->h1, at: 5ms, for: 2ms, d
 	for _, sys := range r.Systems {
 		// Of 20 ms, 2 ms without the link, and up to 4 ms until the timer expires again.
 		if got := sys.ThroughputGbps; got < 10*0.9*14/20 || sys.Timeouts == 0 {
-			t.Errorf("%s: %.2f Gbps with %d timeouts", sys.Name, float64(got), sys.Timeouts)
+			t.Errorf("%s, nic %s: %.2f Gbps with %d timeouts", sys.Name, nic, float64(got), sys.Timeouts)
 		}
 	}
 }

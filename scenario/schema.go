@@ -47,11 +47,9 @@ type Key struct {
 // Schema returns all that a scenario may say, in the order of the types.
 func Schema() []Section {
 	s := Default()
-	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*workload.Workload{{}}
-	s.Programs = []*HostProgram{{}}
-	s.Fabric.Faults, s.Fabric.Failures, s.Fabric.Classes = []Fault{{}}, []Failure{{Both: true}}, []Class{{}}
+	s.Topology.Shape, s.Systems, s.Workloads = nil, nil, nil
+	s.Fabric.Failures = []Failure{{Both: true}}
 	s.Fabric.Switches = map[string]Switch{"NAME": {}}
-	s.Expect = []Expectation{{}}
 	return sections(nil, "", "", reflect.ValueOf(s).Elem())
 }
 
@@ -101,12 +99,13 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 			if err != nil {
 				panic(err) // it is part of the program
 			}
-			c.Functions = []nicmodel.FunctionConfig{{}}
 			all = sections(all, innerPath, "", reflect.ValueOf(&c).Elem())
 		case inner.Kind() == reflect.Struct:
 			all = sections(all, innerPath, "", inner)
-		case inner.Kind() == reflect.Slice && inner.Len() > 0:
-			all = sections(all, innerPath+"[]", "", reflect.Indirect(inner.Index(0)))
+		case inner.Kind() == reflect.Slice:
+			if one := element(inner); !isLeaf(one) {
+				all = sections(all, innerPath+"[]", "", one)
+			}
 		case inner.Kind() == reflect.Map && inner.Len() > 0:
 			one := reflect.New(inner.Type().Elem()).Elem()
 			all = sections(all, innerPath+".NAME", "", one)
@@ -152,6 +151,18 @@ func takes(settings []setting.Setting, key string) string {
 		}
 	}
 	return ""
+}
+
+// element is the first element of a list, whose values are the defaults; of an empty list it is the zero value.
+func element(list reflect.Value) reflect.Value {
+	if list.Len() > 0 {
+		return reflect.Indirect(list.Index(0))
+	}
+	t := list.Type().Elem()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return reflect.New(t).Elem()
 }
 
 // inPreset reports whether a type is of parameters of NICs. They have no examples of
@@ -211,6 +222,8 @@ func describe(v reflect.Value) (what, text string) {
 		return "list", ""
 	case []int:
 		return "list of whole numbers", ""
+	case []units.Bytes:
+		return "list of sizes", ""
 	case map[string]units.Rate:
 		return "rates by name", ""
 	case nicmodel.Clock:

@@ -154,6 +154,12 @@ type Repairs struct {
 	RNRNAKs        uint64 // answers that no receive was ready (rnr_nak_retry_err)
 }
 
+// AdpRetransQP is a QP whose device may send again before the QP's timeout, and counts how often it does
+// (Repairs.AdpRetrans). The shim asks it for each completion.
+type AdpRetransQP interface {
+	AdpRetrans() uint64
+}
+
 // SentTimestampQP is a QP that knows when the packets of a request left the host.
 // The time between posting and leaving is the host's delay, not the network's.
 type SentTimestampQP interface {

@@ -34,6 +34,7 @@ type QP struct {
 	drain    atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
 	tells    bool                          // the provider's queue pair tells something of a segment: one of abilities
 	reported bool                          // telemetry has something for the engine
+	adaptive bool                          // inner is a verbs.AdpRetransQP
 	core     core.QP
 	tally    tally
 

@@ -25,7 +25,8 @@ func (q *QP) prepare() {
 	q.cnps, _ = q.inner.(verbs.CNPQP)
 	q.limiter, _ = q.inner.(verbs.RateLimitQP)
 	q.departs, _ = q.inner.(verbs.SentTimestampQP)
-	q.tells = q.telemetry != nil || q.cnps != nil || q.departs != nil
+	_, q.adaptive = q.inner.(verbs.AdpRetransQP)
+	q.tells = q.telemetry != nil || q.cnps != nil || q.departs != nil || q.adaptive
 }
 
 // start makes the engine of a queue pair that is about to send.
@@ -132,7 +133,7 @@ func (q *QP) keptRate(given ib.StaticRate) ib.StaticRate {
 func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	s := q.shard
 	x.Watched = q.watch != nil || s.cfg.Observe != nil
-	x.Departed, x.Reported, x.CountsCNPs = false, false, false
+	x.Departed, x.Reported, x.CountsCNPs, x.Retransmits = false, false, false, 0
 	if q.tells {
 		q.ask(wc, x)
 	}
@@ -181,6 +182,9 @@ func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
 	x.Reported = q.reported && q.telemetry.CompletionTelemetry(wc, &x.Report)
 	if x.CountsCNPs = q.cnps != nil; x.CountsCNPs {
 		x.CNPs = q.cnps.CNPs()
+	}
+	if q.adaptive {
+		x.Retransmits = uint8(q.inner.(verbs.AdpRetransQP).AdpRetrans())
 	}
 }
 

@@ -450,6 +450,9 @@ func (q *QP) Repairs() verbs.Repairs {
 	}
 }
 
+// AdpRetrans implements verbs.AdpRetransQP.
+func (q *QP) AdpRetrans() uint64 { return q.Repairs().AdpRetrans }
+
 // CompletionTelemetry implements verbs.TelemetryQP.
 func (q *QP) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	for i := range q.sendCQ.n {

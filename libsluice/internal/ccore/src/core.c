@@ -465,6 +465,7 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->last_ack = now;
 	q->bypass = 0;
 	q->sampled = true;
+	q->retransmits = 0;
 	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
 	bool ok = b != NULL;
 	if (ok && q->core->cfg.bypass) {
@@ -888,7 +889,7 @@ static void sluice_core_departed(const struct sluice_core *c, sluice_time now, s
 static struct sluice_core_size *sluice_core_qp_size_of(struct sluice_core_qp *q, sluice_bytes n);
 static struct sluice_core_sample_without_turnaround_result sluice_core_sample_without_turnaround(struct sluice_core_sample *x, sluice_time rtt, sluice_time net);
 static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struct sluice_control control);
-static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, struct sluice_core_sample *x);
+static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, bool early, struct sluice_core_sample *x);
 
 // sluice_core_measure takes the round trip of the segment in x, which succeeded, to the engine.
 // now is when its completion was polled.
@@ -910,7 +911,8 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 	if (x->departed && (x->marks == SLUICE_CORE_BY_NIC || (x->stamped && c->cfg.nic_clock))) {
 		sluice_core_departed(c, now, done, q, wc->timestamp, x);
 	}
-	bool repaired = done - seg->posted_at >= sluice_core_qp_ack_timeout(q) || !q->sampled;
+	bool early = x->retransmits != q->retransmits;
+	bool repaired = early || done - seg->posted_at >= sluice_core_qp_ack_timeout(q) || !q->sampled;
 	struct sluice_core_size *size = sluice_core_qp_size_of(q, seg->bytes);
 	struct sluice_completions_round_trip_result got2 = sluice_completions_round_trip(seg->posted_at, done, size->wire);
 	sluice_time rtt = got2.rtt;
@@ -942,7 +944,8 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 			}
 		}
 	}
-	if (repaired && sluice_core_qp_was_repaired(q, now, before, engine, x)) {
+	q->retransmits = x->retransmits;
+	if (repaired && sluice_core_qp_was_repaired(q, now, before, engine, early, x)) {
 		if (!x->watched) {
 			return;
 		}
@@ -994,15 +997,16 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 
 // sluice_core_qp_was_repaired reports whether the segment in x was outstanding for a retransmission timeout in
 // which nothing of the queue pair was acknowledged, the last time being at before, or beside
-// one that was. Its round trip then measures the timer and not the network (Karn and Partridge,
+// one that was. Early says that the device counts a timer that has run out since, one shorter
+// than the queue pair's own timeout. Its round trip then measures the timer and not the network (Karn and Partridge,
 // SIGCOMM 1987): the engine is told of the timeout, once. An acknowledgement that follows
 // without one in between reaches the engine, however late it is: on a path on which segments
 // take a timeout each, every other one counts.
-static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, struct sluice_core_sample *x)
+static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, bool early, struct sluice_core_sample *x)
 {
 	sluice_time posted = x->segment.posted_at;
 	if (q->sampled || posted >= q->repaired) {
-		if (!q->sampled || q->last_ack - sluice_max(before, posted) < sluice_core_qp_ack_timeout(q)) {
+		if (!q->sampled || (!early && q->last_ack - sluice_max(before, posted) < sluice_core_qp_ack_timeout(q))) {
 			return false;
 		}
 		q->repaired = q->last_ack;

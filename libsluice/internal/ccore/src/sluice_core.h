@@ -2042,6 +2042,7 @@ struct sluice_core_qp {
 	bool cut_immediate;
 	uint8_t timeout; // of retransmission: ackTimeout
 	bool sampled; // a segment posted after repaired has succeeded
+	uint8_t retransmits; // Sample.Retransmits, the last time
 	uint32_t longest; // message that the port carries
 	sluice_time held_from; // since when hold, or when that was last counted
 
@@ -2287,6 +2288,9 @@ struct sluice_core_sample {
 	// counts_cnps.
 	uint64_t cnps;
 	bool counts_cnps;
+	// Retransmits counts, modulo 256, the timers of the queue pair that have run out before its
+	// own timeout (verbs.AdpRetransQP); 0 where none are counted.
+	uint8_t retransmits;
 	// First and Last are when its first and last packet left the host, by the NIC's
 	// counter, if Departed.
 	uint64_t first;

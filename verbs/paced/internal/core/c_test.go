@@ -112,9 +112,10 @@ type twin struct {
 // twinPair is a queue pair in Go.
 type twinPair struct {
 	QP
-	flight []uint64 // WRIDs with the provider
-	cnps   uint64
-	engine int
+	flight      []uint64 // WRIDs with the provider
+	cnps        uint64
+	retransmits uint8
+	engine      int
 }
 
 func (w *twin) call(what, pair int, v []int64, want ...int64) {
@@ -573,6 +574,11 @@ func (w *twin) measure(i int, timestamp uint64) {
 	}
 	p.cnps += uint64(w.rng.IntN(2))
 	x.CNPs = p.cnps
+	if w.rng.IntN(64) == 0 {
+		p.retransmits++
+	}
+	x.Retransmits = p.retransmits
+	how |= int64(p.retransmits) << 11
 	x.First = (timestamp - uint64(w.rng.IntN(60_000))) & w.mask()
 	x.Last = (x.First + uint64(w.rng.IntN(9000))) & w.mask()
 	delay, turnaround := units.Time(w.rng.Int64N(int64(60*us))), units.Time(w.rng.Int64N(int64(40*us)))

@@ -40,6 +40,7 @@ type QP struct {
 	cutImmediate bool
 	timeout      uint8      // of retransmission: ackTimeout
 	sampled      bool       // a segment posted after repaired has succeeded
+	retransmits  uint8      // Sample.Retransmits, the last time
 	longest      uint32     // message that the port carries
 	heldFrom     units.Time // since when hold, or when that was last counted
 
@@ -237,7 +238,7 @@ func (q *QP) SetLimiter(r units.Rate) {
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
 	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
 	q.lastAck, q.bypass = now, 0
-	q.sampled = true
+	q.sampled, q.retransmits = true, 0
 	if b, ok := engine.(cc.Bypassed); ok && q.core.cfg.Bypass {
 		q.bypass = b.BypassBelow()
 	}

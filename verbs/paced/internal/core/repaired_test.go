@@ -29,20 +29,27 @@ func (e *told) OnTimeout(units.Time) cc.Control {
 // the timeout, once for all segments that were outstanding, and of no round trip.
 func TestRoundTripsOfTimeouts(t *testing.T) {
 	const ms = units.Millisecond
-	type segment struct{ posted, done units.Time }
+	type segment struct {
+		posted, done units.Time
+		early        uint8 // the device's count of shorter timers that have run out
+	}
 	for name, c := range map[string]struct {
 		timeout        uint8 // 8 is 1.048576 ms
 		segments       []segment
 		acks, timeouts int
 	}{
-		"below the timeout":          {8, []segment{{0, ms}, {ms, 2 * ms}}, 2, 0},
-		"no timer":                   {0, []segment{{0, 5 * ms}, {5 * ms, 10 * ms}}, 2, 0},
-		"one":                        {8, []segment{{0, 2 * ms}, {2 * ms, 3 * ms}}, 1, 1},
-		"all that were outstanding":  {8, []segment{{0, 2 * ms}, {0, 2 * ms}, {ms, 2*ms + 1}, {2 * ms, 3 * ms}}, 1, 1},
-		"a long queue that moves":    {8, []segment{{0, ms}, {0, 2 * ms}, {0, 3 * ms}, {0, 4 * ms}}, 4, 0},
-		"a queue that stands still":  {8, []segment{{0, ms}, {0, 3 * ms}, {0, 3 * ms}}, 1, 1},
-		"idle in between":            {8, []segment{{0, ms}, {9 * ms, 10 * ms}}, 2, 0},
-		"never two without a sample": {8, []segment{{0, 2 * ms}, {2 * ms, 4 * ms}, {4 * ms, 6 * ms}, {6 * ms, 8 * ms}}, 2, 2},
+		"below the timeout":          {8, []segment{{0, ms, 0}, {ms, 2 * ms, 0}}, 2, 0},
+		"no timer":                   {0, []segment{{0, 5 * ms, 0}, {5 * ms, 10 * ms, 0}}, 2, 0},
+		"one":                        {8, []segment{{0, 2 * ms, 0}, {2 * ms, 3 * ms, 0}}, 1, 1},
+		"all that were outstanding":  {8, []segment{{0, 2 * ms, 0}, {0, 2 * ms, 0}, {ms, 2*ms + 1, 0}, {2 * ms, 3 * ms, 0}}, 1, 1},
+		"a long queue that moves":    {8, []segment{{0, ms, 0}, {0, 2 * ms, 0}, {0, 3 * ms, 0}, {0, 4 * ms, 0}}, 4, 0},
+		"a queue that stands still":  {8, []segment{{0, ms, 0}, {0, 3 * ms, 0}, {0, 3 * ms, 0}}, 1, 1},
+		"idle in between":            {8, []segment{{0, ms, 0}, {9 * ms, 10 * ms, 0}}, 2, 0},
+		"never two without a sample": {8, []segment{{0, 2 * ms, 0}, {2 * ms, 4 * ms, 0}, {4 * ms, 6 * ms, 0}, {6 * ms, 8 * ms, 0}}, 2, 2},
+		"a shorter timer":            {14, []segment{{0, 2 * ms, 1}, {2 * ms, 3 * ms, 1}}, 1, 1},
+		"a shorter timer, many":      {14, []segment{{0, 2 * ms, 1}, {0, 2 * ms, 1}, {2 * ms, 2*ms + 1, 1}}, 1, 1},
+		"a shorter timer, then none": {0, []segment{{0, 2 * ms, 3}, {2 * ms, 9 * ms, 3}, {9 * ms, 10 * ms, 3}}, 2, 1},
+		"one a segment":              {14, []segment{{0, 2 * ms, 1}, {2 * ms, 4 * ms, 2}, {4 * ms, 6 * ms, 3}}, 1, 2},
 	} {
 		k, err := core.New(core.Config{Batch: 4, BaseRTT: 20 * units.Microsecond}, nil)
 		if err != nil {
@@ -78,7 +85,7 @@ func TestRoundTripsOfTimeouts(t *testing.T) {
 			}
 			for i, s := range batch {
 				wc := &verbs.WC{WRID: wrids[i], Opcode: ib.WCRDMAWrite}
-				var x core.Sample
+				x := core.Sample{Retransmits: s.early}
 				if _, ok := q.Complete(wc, &x.Segment); !ok {
 					t.Fatal("not a segment of the queue pair's")
 				}

@@ -24,6 +24,9 @@ type Sample struct {
 	// CountsCNPs.
 	CNPs       uint64
 	CountsCNPs bool
+	// Retransmits counts, modulo 256, the timers of the queue pair that have run out before its
+	// own timeout (verbs.AdpRetransQP); 0 where none are counted.
+	Retransmits uint8
 	// First and Last are when its first and last packet left the host, by the NIC's
 	// counter, if Departed.
 	First, Last uint64
@@ -80,7 +83,8 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	if x.Departed && (x.Marks == ByNIC || x.Stamped && c.cfg.NICClock) {
 		c.departed(now, done, q, wc.Timestamp, x)
 	}
-	repaired := done-seg.PostedAt >= q.ackTimeout() || !q.sampled
+	early := x.Retransmits != q.retransmits
+	repaired := early || done-seg.PostedAt >= q.ackTimeout() || !q.sampled
 	size := q.sizeOf(seg.Bytes)
 	rtt, net, clamped := completions.RoundTrip(seg.PostedAt, done, size.wire)
 	if clamped {
@@ -106,7 +110,8 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 			}
 		}
 	}
-	if repaired && q.wasRepaired(now, before, engine, x) {
+	q.retransmits = x.Retransmits
+	if repaired && q.wasRepaired(now, before, engine, early, x) {
 		if !x.Watched {
 			return
 		}
@@ -144,14 +149,15 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 
 // wasRepaired reports whether the segment in x was outstanding for a retransmission timeout in
 // which nothing of the queue pair was acknowledged, the last time being at before, or beside
-// one that was. Its round trip then measures the timer and not the network (Karn and Partridge,
+// one that was. Early says that the device counts a timer that has run out since, one shorter
+// than the queue pair's own timeout. Its round trip then measures the timer and not the network (Karn and Partridge,
 // SIGCOMM 1987): the engine is told of the timeout, once. An acknowledgement that follows
 // without one in between reaches the engine, however late it is: on a path on which segments
 // take a timeout each, every other one counts.
-func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, x *Sample) bool {
+func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, early bool, x *Sample) bool {
 	posted := x.Segment.PostedAt
 	if q.sampled || posted >= q.repaired {
-		if !q.sampled || q.lastAck-max(before, posted) < q.ackTimeout() {
+		if !q.sampled || !early && q.lastAck-max(before, posted) < q.ackTimeout() {
 			return false
 		}
 		q.repaired, q.sampled = q.lastAck, false

@@ -172,6 +172,7 @@ static struct answer measure(const struct call *c)
 	x->counts_cnps = how & 8;
 	x->departed = how & 16;
 	x->cnps = (uint64_t)c->v[3];
+	x->retransmits = (uint8_t)(how >> 11);
 	x->first = (uint64_t)c->v[4];
 	x->last = (uint64_t)c->v[5];
 	if (x->reported) {
