@@ -43,3 +43,35 @@ fabric: {pfc: {enabled: false}, failures: [{link: tor0->h1, at: 5ms, for: 2ms, d
 		}
 	}
 }
+
+// Two flows of a card into one port share it, whichever starts first, though the round trip over the full buffer is longer than
+// slow restart's period: neither lowers its rate twice for one overflow.
+func TestSharesOfALossyIncast(t *testing.T) {
+	for _, start := range []string{"0s", "13us", "700us"} {
+		s, err := scenario.Parse("shares", []byte(`
+topology: {kind: star, hosts: 3, host_rate: 100Gbps}
+fabric: {buffer: 5.2MB, alpha: 100, pfc: {enabled: false}}
+nic: {preset: cx5, mode: offload, mtu: 4096}
+duration: 40ms
+warmup: 8ms
+systems: [{engine: nic-default}]
+workloads:
+  - {kind: incast, name: a, receiver: h2, senders: [h0], size: unlimited, message: 1MiB}
+  - {kind: incast, name: b, receiver: h2, senders: [h1], size: unlimited, message: 1MiB, start: `+start+`}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sys := r.Systems[0]
+		if got := float64(sys.ThroughputGbps); got < 80 || sys.Drops == 0 {
+			t.Errorf("start %s: %.1f Gbps with %d drops", start, got, sys.Drops)
+		}
+		if sys.Jain < 0.97 { // shares of 41 and 59 percent
+			t.Errorf("start %s: Jain's index is %.3f", start, float64(sys.Jain))
+		}
+	}
+}

@@ -89,6 +89,7 @@ type card struct {
 	firstRate   float64    // 0 for none
 	restart     float64    // the share of a rate that slow restart leaves
 	restartedAt units.Time // when it last lowered the rate
+	rtt         units.Time // the last round trip
 }
 
 // NewCard makes the engine of one flow.
@@ -141,9 +142,18 @@ func (e *card) OnCNP(now units.Time) cc.Control {
 	return e.engine.OnCNP(now)
 }
 
-// SlowRestart implements cc.Restarted.
+// OnAck implements cc.Engine.
+func (e *card) OnAck(a *cc.Ack) cc.Control {
+	if a.RTT > 0 {
+		e.rtt = a.RTT
+	}
+	return e.engine.OnAck(a)
+}
+
+// SlowRestart implements cc.Restarted. What left within a round trip of the last time met the queue of the rate before,
+// and its loss is known a round trip later.
 func (e *card) SlowRestart(now units.Time) (c cc.Control, lowered bool) {
-	if now-e.restartedAt < e.p.increaseTimer {
+	if now-e.restartedAt < max(e.p.increaseTimer, 2*e.rtt) {
 		return e.control, false
 	}
 	e.p.elapse(&e.s, now, true)

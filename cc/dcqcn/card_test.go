@@ -180,6 +180,21 @@ func TestCardSlowRestart(t *testing.T) {
 	}
 }
 
+// A period is no less than two of the last round trips: over a full buffer these are longer than rp_time_reset. What was coalesced
+// has none.
+func TestCardSlowRestartOverAQueue(t *testing.T) {
+	e := newCard(t, nil)
+	for _, s := range []struct {
+		rtt, at units.Time
+		lowered bool
+	}{{400 * us, 0, true}, {400 * us, 310 * us, false}, {0, 799 * us, false}, {400 * us, 800 * us, true}, {5 * us, 1099 * us, false}, {5 * us, 1100 * us, true}} {
+		e.OnAck(&cc.Ack{Now: s.at, RTT: s.rtt})
+		if _, lowered := e.SlowRestart(s.at); lowered != s.lowered {
+			t.Errorf("at %v after a round trip of %v: lowered %t, expected %t", s.at, s.rtt, lowered, s.lowered)
+		}
+	}
+}
+
 func TestCardRefuses(t *testing.T) {
 	for key, change := range map[string]func(*CardConfig){
 		"rp_min_rate":                 func(c *CardConfig) { c.MinRate = 41 * units.Gbps },
