@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/cli/internal/capture"
 	"github.com/sluice-rdma/sluice/internal/infile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -158,6 +159,37 @@ func TestProgramThatNeverEnds(t *testing.T) {
 	}
 	if ran.Systems[0].SimS != 0.02 {
 		t.Errorf("the run took %v s, expected its duration", ran.Systems[0].SimS)
+	}
+}
+
+// Connections by rdma_cm are in captures, over IPv4 and IPv6: equal in two runs, with every ICRC good.
+func TestCapturesOfConnections(t *testing.T) {
+	needsSimulatedPrograms(t, "rping")
+	for _, addr := range []string{"h0", "fd00::a00:1"} {
+		var packets [2]bytes.Buffer
+		for i := range packets {
+			ran := runIncast(t, smallNetwork+fmt.Sprintf("  - {host: h0, run: [rping, -s, -a, '::', -C, '2']}\n  - {host: h1, run: [rping, -c, -a, %q, -C, '2'], start: 1ms}\n", addr),
+				bench.Options{Programs: hostPrograms(t.Context()), Packets: &packets[i]})
+			for _, p := range ran.Systems[0].Programs {
+				if p.Status != 0 {
+					t.Errorf("rping at %s ended with %d, waiting for %s:\n%s", p.Host, p.Status, p.WaitsFor, p.Output)
+				}
+			}
+		}
+		if !bytes.Equal(packets[0].Bytes(), packets[1].Bytes()) {
+			t.Errorf("rping to %s: two runs have different captures, of %d and %d bytes", addr, packets[0].Len(), packets[1].Len())
+		}
+		r, err := capture.Summarize(&packets[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table bytes.Buffer
+		if err := r.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		if r.RoCE == 0 || r.GoodICRCs != r.Frames || !strings.Contains(table.String(), "1 REQ, 1 RTU") || !strings.Contains(table.String(), "1 REP") {
+			t.Errorf("rping to %s: %d of %d ICRCs are good, expected all, and REQ, REP and RTU in\n%s", addr, r.GoodICRCs, r.Frames, &table)
+		}
 	}
 }
 

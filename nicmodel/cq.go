@@ -36,6 +36,7 @@ type CQE struct {
 	HasImm    bool
 	HasInv    bool
 	HasGRH    bool // a datagram's global route header lies before it
+	IPv6      bool // that is IPv6's
 	Solicited bool
 	Timestamp uint64     // the counter when the NIC had finished the operation
 	Visible   units.Time // when the host can see it

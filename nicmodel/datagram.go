@@ -35,6 +35,7 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 // Datagram is a NIC's knowledge of a received datagram.
 type Datagram struct {
 	Src   int32         // the host that sent it
+	IPv6  bool          // it came by IPv6
 	Frame *fabric.Frame // as it arrived; read-only, and valid during the call
 }
 
@@ -72,7 +73,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		d.header.buffer, b = m.Frames.Payload(rc.GRHBytes)
 		header := (*[rc.GRHBytes]byte)(b)
 		clear(header[:])
-		m.writeGRH(header, Datagram{Src: f.src, Frame: &f.Wire})
+		m.writeGRH(header, Datagram{Src: f.src, IPv6: f.IPv6, Frame: &f.Wire})
 	}
 	reached := true
 	ok := m.regions.Walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *memory.Extent, addr, length uint64, at int) {

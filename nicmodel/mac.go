@@ -287,6 +287,7 @@ type Sent struct {
 	Bytes        int           // of payload
 	Payload      []byte        // nil where it is a phantom's, which are zeros; read-only
 	Src          int32         // the host that sends it
+	IPv6         bool          // it goes by IPv6
 	Frame        *fabric.Frame // read-only
 }
 
@@ -304,7 +305,7 @@ func (n *NIC) OnTransmit(f func(now units.Time, p *Sent)) {
 		}
 		x := n.chip.Frames.At(h)
 		p := Sent{
-			Header: &x.Desc.Header, SrcQP: x.SrcQPN, DstQP: x.DstQPN, QKey: x.QKey, Bytes: x.Desc.Payload, Src: n.chip.Net.Packet(h).Src, Frame: &x.Wire,
+			Header: &x.Desc.Header, SrcQP: x.SrcQPN, DstQP: x.DstQPN, QKey: x.QKey, Bytes: x.Desc.Payload, Src: n.chip.Net.Packet(h).Src, IPv6: x.IPv6, Frame: &x.Wire,
 		}
 		if x.Buffer != 0 {
 			p.Payload = n.chip.Frames.Bytes(x.Buffer)[:p.Bytes]

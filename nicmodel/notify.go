@@ -20,9 +20,13 @@ func (t *transport) notify(now units.Time, q *qp) bool {
 	q.cnpsSent++
 	h, f := t.Alloc()
 	f.Desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
-	f.SrcQPN, f.DstQPN, f.Resets = q.num, q.peer.QPN, q.resets
+	f.SrcQPN, f.DstQPN, f.Resets, f.IPv6 = q.num, q.peer.QPN, q.resets, q.peer.IPv6
 	t.Net.Packet(h).Src = int32(t.Host)
-	f.Wire = fabric.Frame{Size: int32(frames.CNPBytes), Dst: int32(q.peer.Host), FlowHash: q.peer.FlowHash, Priority: q.cong.AckPriority}
+	size := frames.CNPBytes
+	if f.IPv6 {
+		size = frames.IPv6CNPBytes
+	}
+	f.Wire = fabric.Frame{Size: int32(size), Dst: int32(q.peer.Host), FlowHash: q.peer.FlowHash, Priority: q.cong.AckPriority}
 	// It leaves as acknowledgements do.
 	f.Ready = now + t.Config.PipelineLatency
 	t.mac.lineUpControl(now, h, f)

@@ -98,11 +98,14 @@ func (k *packetiser) frame(now units.Time, q *qp, d *rc.Descriptor, response boo
 		peer, qkey = &to.peer, to.qkey
 	}
 	h, f := k.Alloc()
-	f.Desc, f.SrcQPN, f.DstQPN, f.Resets, f.QKey = *d, q.num, peer.QPN, q.resets, qkey
+	f.Desc, f.SrcQPN, f.DstQPN, f.Resets, f.QKey, f.IPv6 = *d, q.num, peer.QPN, q.resets, qkey, peer.IPv6
 	k.Net.Packet(h).Src = int32(k.Host)
 	p := &f.Wire
 	p.Dst, p.FlowHash = int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
 	size := frames.PacketBytes(k.Config.Framing, d.Header.Opcode, d.Payload)
+	if f.IPv6 {
+		size = frames.IPv6PacketBytes(k.Config.Framing, d.Header.Opcode, d.Payload)
+	}
 	p.Priority = peer.Priority
 	if response && d.Payload == 0 {
 		if q.responding == 0 {

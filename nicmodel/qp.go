@@ -33,6 +33,7 @@ type Peer struct {
 	QPN      uint32
 	FlowHash uint32 // entropy of the path, as a UDP source port has
 	Priority uint8
+	IPv6     bool // packets to it have IPv6's header, where packets have one of IP
 }
 
 // Congestion configures a queue pair's congestion control inside the NIC, and the

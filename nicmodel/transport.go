@@ -88,7 +88,7 @@ func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
 	}
 	if q.to != nil && f != nil {
-		e.SrcQPN, e.HasGRH = f.SrcQPN, t.HasGRH()
+		e.SrcQPN, e.HasGRH, e.IPv6 = f.SrcQPN, t.HasGRH(), f.IPv6
 	}
 	t.completions.complete(now, now, q.cfg.RecvCQ, e)
 }

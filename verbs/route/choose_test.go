@@ -119,8 +119,8 @@ func TestSimulated(t *testing.T) {
 	if err != nil || f.Index != 0 || f.GID.String() != "10.0.0.1" || f.MTU != 4096 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if _, err := Choose(dev, 1, To{Index: -1, Family: IPv6}); !errors.Is(err, verbs.ErrInvalid) {
-		t.Errorf("error %v", err)
+	if f, err := Choose(dev, 1, To{Index: -1, Family: IPv6}); err != nil || f.Index != 1 || f.GID.String() != "fd00::a00:1" {
+		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := Choose(dev, 1, To{Index: 7}); !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("error %v", err)

@@ -18,6 +18,7 @@ type AH struct {
 	gone  bool
 
 	priority uint8
+	ipv6     bool
 }
 
 // CreateAH implements verbs.PD.
@@ -37,7 +38,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return bad(verbs.ErrNotSupported, "a static rate of datagrams")
 	}
 	p.users++
-	return &AH{pd: p, host: host, label: av.FlowLabel, priority: p.dev.priority(av.SL)}, nil
+	return &AH{pd: p, host: host, label: av.FlowLabel, priority: p.dev.priority(av.SL), ipv6: byIPv6(av.GID)}, nil
 }
 
 // Close implements verbs.AH.
@@ -65,7 +66,7 @@ func (q *QP) address(wr *verbs.SendWR) error {
 		return bad("the address handle belongs to another protection domain")
 	}
 	q.wr.To = nicmodel.Peer{
-		Host: a.host, QPN: wr.RemoteQPN, Priority: a.priority,
+		Host: a.host, QPN: wr.RemoteQPN, Priority: a.priority, IPv6: a.ipv6,
 		FlowHash: flowHash(q.pd.dev.nic.Host(), a.host, q.num, wr.RemoteQPN, a.label),
 	}
 	q.wr.QKey = rc.QKey(wr.RemoteQKey, q.attr.QKey)
@@ -78,7 +79,7 @@ const (
 	fcsBytes   = 4
 )
 
-// writeGRH puts the IPv4 header that a datagram came with into the last bytes of its GRH.
+// writeGRH puts the header that a datagram came with into its GRH: IPv4's into the last bytes.
 func writeGRH(header *[rc.GRHBytes]byte, host int, d nicmodel.Datagram) {
 	tos := d.Frame.Priority << 5
 	switch {
@@ -87,15 +88,31 @@ func writeGRH(header *[rc.GRHBytes]byte, host int, d nicmodel.Datagram) {
 	case d.Frame.Flags&fabric.ECT != 0:
 		tos |= roce.ECNECT0
 	}
+	src := int(d.Src)
+	if d.IPv6 {
+		ip := roce.IPv6Fields{
+			TrafficClass: tos, PayloadLen: int(d.Frame.Size) - roce.EthernetBytes - fcsBytes - roce.IPv6Bytes, HopLimit: routerHops - d.Frame.Hops,
+			Src: gid6Of(src), Dst: gid6Of(host),
+		}
+		ip.Put(header[:])
+		return
+	}
 	ip := roce.IPv4Fields{
 		TOS: tos, TotalLen: int(d.Frame.Size) - roce.EthernetBytes - fcsBytes, DontFragment: true, TTL: routerHops - d.Frame.Hops,
-		Src: gidOf(int(d.Src)), Dst: gidOf(host),
+		Src: gidOf(src), Dst: gidOf(host),
 	}
 	ip.Put(header[rc.GRHBytes-roce.IPv4Bytes:])
 }
 
+// byIPv6 reports whether packets to an address go by IPv6.
+func byIPv6(gid netip.Addr) bool { return !gid.Unmap().Is4() }
+
 // readGRH returns the addresses of what writeGRH wrote.
-func readGRH(header []byte) (local, src netip.Addr) {
+func readGRH(header []byte, ipv6 bool) (local, src netip.Addr) {
+	if ipv6 {
+		ip := roce.IPv6(header[:rc.GRHBytes])
+		return ip.Dst(), ip.Src()
+	}
 	ip := roce.IPv4(header[rc.GRHBytes-roce.IPv4Bytes : rc.GRHBytes])
 	return ip.Dst(), ip.Src()
 }

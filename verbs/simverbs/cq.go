@@ -93,7 +93,10 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 			wc[i].Flags |= verbs.WCWithImm
 		}
 		if e.HasGRH {
-			wc[i].Flags |= verbs.WCGRH | verbs.WCIPv4
+			wc[i].Flags |= verbs.WCGRH
+			if !e.IPv6 {
+				wc[i].Flags |= verbs.WCIPv4
+			}
 		}
 		if e.Solicited {
 			wc[i].Flags |= verbs.WCSolicited

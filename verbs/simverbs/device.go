@@ -88,7 +88,7 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 		state = verbs.PortDown
 	}
 	return verbs.PortAttr{
-		State: state, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), MaxMsgSize: ib.MaxMessage, GIDs: 1, PKeys: 1, LinkName: "Ethernet",
+		State: state, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), MaxMsgSize: ib.MaxMessage, GIDs: 2, PKeys: 1, LinkName: "Ethernet",
 	}, nil
 }
 
@@ -102,10 +102,13 @@ func (d *Device) PKey(port, index int) (uint16, error) {
 
 // GID implements verbs.Device.
 func (d *Device) GID(port, index int) (netip.Addr, error) {
-	if port != 1 || index != 0 {
-		return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GID 0", port, index)
+	switch {
+	case port == 1 && index == 0:
+		return gidOf(d.nic.Host()), nil
+	case port == 1 && index == 1:
+		return gid6Of(d.nic.Host()), nil
 	}
-	return gidOf(d.nic.Host()), nil
+	return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GIDs 0 and 1", port, index)
 }
 
 // AllocPD implements verbs.Device.

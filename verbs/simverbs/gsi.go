@@ -113,7 +113,7 @@ func (g *gsi) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
 		Request: rc.Request{Op: ib.WRSend, Length: roce.MADBytes},
 		SGL:     []nicmodel.SGE{{Addr: g.sendAt.Addr + uint64(at), Length: roce.MADBytes, Key: g.sendAt.Key}},
 		To: nicmodel.Peer{
-			Host: host, QPN: qpn, Priority: d.priority(to.SL), FlowHash: flowHash(d.nic.Host(), host, roce.GSIQP, qpn, to.FlowLabel),
+			Host: host, QPN: qpn, Priority: d.priority(to.SL), IPv6: byIPv6(to.GID), FlowHash: flowHash(d.nic.Host(), host, roce.GSIQP, qpn, to.FlowLabel),
 		},
 		QKey: roce.GSIQKey,
 	}
@@ -151,7 +151,7 @@ func (g *gsi) received(e *nicmodel.CQE) {
 		return // it is flushed
 	}
 	if e.HasGRH && e.ByteLen == gsiRecvBytes && g.handle != nil && !g.dev.gone {
-		local, src := readGRH(b)
+		local, src := readGRH(b, e.IPv6)
 		g.handle(local, netip.AddrPortFrom(src, roce.Port), e.SrcQPN, b[rc.GRHBytes:])
 	}
 	_ = g.postRecv(int(e.WRID)) // there is room: its own

@@ -53,7 +53,7 @@ func newMADsOn(t *testing.T, cfg fabric.Config) *mads {
 	}
 	m.devs[0].NIC().OnTransmit(func(_ units.Time, p *nicmodel.Sent) {
 		c := *p
-		c.Payload, c.Header = bytes.Clone(p.Payload), nil
+		c.Payload, c.Header, c.Frame = bytes.Clone(p.Payload), nil, &fabric.Frame{Size: p.Frame.Size}
 		m.sent = append(m.sent, c)
 	})
 	return m
@@ -61,6 +61,18 @@ func newMADsOn(t *testing.T, cfg fabric.Config) *mads {
 
 // TestMADs sends datagrams between the queue pairs 1 of two devices: they are on the wire, and come whole, from the right address.
 func TestMADs(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		size          int32 // of a packet
+	}{
+		{"10.0.0.1", "10.0.0.2", 14 + 20 + 8 + 12 + 8 + 256 + 4 + 4},
+		{"fd00::a00:1", "fd00::a00:2", 14 + 40 + 8 + 12 + 8 + 256 + 4 + 4},
+	} {
+		t.Run(c.first, func(t *testing.T) { testMADs(t, netip.MustParseAddr(c.first), netip.MustParseAddr(c.second), c.size) })
+	}
+}
+
+func testMADs(t *testing.T, first, second netip.Addr, size int32) {
 	m := newMADs(t)
 	type got struct {
 		Local   netip.Addr
@@ -69,7 +81,6 @@ func TestMADs(t *testing.T) {
 		Content byte
 	}
 	var came []got
-	first, second := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	m.gsi[1].HandleMAD(func(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
 		if len(mad) != roce.MADBytes || !bytes.Equal(mad, bytes.Repeat(mad[:1], roce.MADBytes)) {
 			t.Errorf("a datagram of %d bytes came: % x", len(mad), mad)
@@ -93,8 +104,8 @@ func TestMADs(t *testing.T) {
 	if len(m.sent) != len(want) {
 		t.Fatalf("%d packets on the wire, expected %d", len(m.sent), len(want))
 	}
-	if p := m.sent[0]; p.SrcQP != roce.GSIQP || p.DstQP != roce.GSIQP || p.QKey != roce.GSIQKey || len(p.Payload) != roce.MADBytes {
-		t.Errorf("on the wire from queue pair %d to %d, Q_Key %#x, %d bytes", p.SrcQP, p.DstQP, p.QKey, len(p.Payload))
+	if p := m.sent[0]; p.SrcQP != roce.GSIQP || p.DstQP != roce.GSIQP || p.QKey != roce.GSIQKey || len(p.Payload) != roce.MADBytes || p.Frame.Size != size {
+		t.Errorf("on the wire from queue pair %d to %d, Q_Key %#x, %d bytes in %d, expected a frame of %d", p.SrcQP, p.DstQP, p.QKey, len(p.Payload), p.Frame.Size, size)
 	}
 }
 

@@ -231,7 +231,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		}
 	}
 	err = d.nic.ReadyToReceive(q.num,
-		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: d.priority(a.AV.SL)},
+		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: d.priority(a.AV.SL), IPv6: byIPv6(a.AV.GID)},
 		cong,
 		rc.Config{
 			MTU: units.Bytes(a.PathMTU), RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic),

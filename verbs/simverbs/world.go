@@ -58,17 +58,23 @@ func gidOf(host int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
-// hostOf inverts gidOf.
+// gid6Of is the IPv6 address of a host, of a unique local prefix: fd00::a00:1 is the first.
+func gid6Of(host int) netip.Addr {
+	a := [16]byte{0: 0xfd}
+	v4 := gidOf(host).As4()
+	copy(a[12:], v4[:])
+	return netip.AddrFrom16(a)
+}
+
+// hostOf inverts gidOf and gid6Of.
 func (w *World) hostOf(gid netip.Addr) (int, error) {
 	gid = gid.Unmap()
-	if gid.Is4() {
-		if b := gid.As4(); b[0] == 10 {
-			if host := int(b[1])<<16 + int(b[2])<<8 + int(b[3]) - 1; host >= 0 && host < len(w.devices) {
-				return host, nil
-			}
-		}
+	b := gid.As16()
+	if host := int(b[13])<<16 + int(b[14])<<8 + int(b[15]) - 1; host >= 0 && host < len(w.devices) && (gid == gidOf(host) || gid == gid6Of(host)) {
+		return host, nil
 	}
-	return 0, fmt.Errorf("no host of the simulated network has the address %v: hosts are %v to %v", gid, gidOf(0), gidOf(len(w.devices)-1))
+	last := len(w.devices) - 1
+	return 0, fmt.Errorf("no host of the simulated network has the address %v: hosts are %v to %v, and %v to %v", gid, gidOf(0), gidOf(last), gid6Of(0), gid6Of(last))
 }
 
 // priority is that of a service level: the least where the network has none for it.

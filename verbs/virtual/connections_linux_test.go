@@ -23,8 +23,10 @@ func TestSimulatedCM(t *testing.T) {
 		long                 bool
 	}{
 		{"rping", "rping -s -v -C 3", "rping -c -v -a h0 -C 3", []string{"rdma-ping-0: ABCDE", "rdma-ping-2: CDEFG"}, false},
+		{"rping over IPv6", "rping -s -a :: -v -C 2", "rping -c -v -a fd00::a00:1 -C 2", []string{"rdma-ping-0: ABCDE", "rdma-ping-1: BCDE"}, false},
 		{"ucmatose", "ucmatose", "ucmatose -s h0", []string{"return status 0", "return status 0"}, false},
 		{"udaddy", "udaddy", "udaddy -s h0", []string{"return status 0", "return status 0"}, false},
+		{"udaddy over IPv6", "udaddy -b ::", "udaddy -s fd00::a00:1", []string{"return status 0", "return status 0"}, false},
 		{"qperf", "qperf", "qperf -cm 1 -n 100 h0 rc_bw quit", []string{"", "bw  ="}, false},
 		{"perftest", "ib_send_lat -R -F -n 20", "ib_send_lat -R -F -n 20 h0", []string{"rdma_cm QPs\t : ON", "rdma_cm QPs\t : ON"}, true},
 		{"libfabric", "fi_pingpong -p verbs -e msg -S 4096", "fi_pingpong -p verbs -e msg -S 4096 h0", []string{"4k", "4k"}, false},

@@ -62,7 +62,7 @@ func newSimulatedUntil(t *testing.T, hosts int, end units.Time, failures ...fabr
 			t.Fatal(err)
 		}
 		nic.OnTransmit(func(now units.Time, p *nicmodel.Sent) {
-			made.packets = append(made.packets, fmt.Sprintf("%v %v %d>%d %d>%d %x", now, p.Header, p.Src, p.Frame.Dst, p.SrcQP, p.DstQP, p.Payload))
+			made.packets = append(made.packets, fmt.Sprintf("%v %v %v %d>%d %d>%d %x", now, p.Header, p.IPv6, p.Src, p.Frame.Dst, p.SrcQP, p.DstQP, p.Payload))
 		})
 		d, err := virtual.Open(virtual.Config{Model: "cx6dx", Name: "mlx5_0", Backend: world.AddDevice(fmt.Sprintf("h%d", i), nic, nil), Simulated: true})
 		if err != nil {

@@ -124,7 +124,7 @@ func (c *Capture) Close() error {
 
 // build puts a packet into bytes, without FCS.
 func (x *lane) build(p *nicmodel.Sent) []byte {
-	const overhead = roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes
+	const overhead = roce.EthernetBytes + roce.IPv6Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes
 	if need := overhead + p.Bytes; len(x.frame) < need {
 		x.frame, x.zeros = make([]byte, need), make([]byte, p.Bytes)
 	}
@@ -133,7 +133,11 @@ func (x *lane) build(p *nicmodel.Sent) []byte {
 		t = roce.CNP(p.DstQP, roce.DefaultPKey)
 	}
 	b := x.frame
-	n := roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes
+	ipBytes, etherType := roce.IPv4Bytes, uint16(roce.EtherTypeIPv4)
+	if p.IPv6 {
+		ipBytes, etherType = roce.IPv6Bytes, roce.EtherTypeIPv6
+	}
+	n := roce.EthernetBytes + ipBytes + roce.UDPBytes
 	n += t.Put(b[n:])
 	payload := p.Payload
 	if payload == nil {
@@ -143,16 +147,21 @@ func (x *lane) build(p *nicmodel.Sent) []byte {
 	n += roce.PutPad(b[n:], t.Pad)
 	n += roce.ICRCBytes
 	ipLen := n - roce.EthernetBytes
-	eth := roce.EthernetFields{Dst: mac(p.Frame.Dst), Src: mac(p.Src), EtherType: roce.EtherTypeIPv4}
+	eth := roce.EthernetFields{Dst: mac(p.Frame.Dst), Src: mac(p.Src), EtherType: etherType}
 	eth.Put(b)
 	tos := p.Frame.Priority << 5
 	if p.Frame.Flags&fabric.ECT != 0 {
 		tos |= roce.ECNECT0
 	}
-	ip := roce.IPv4Fields{TOS: tos, TotalLen: ipLen, TTL: 64, DontFragment: true, Src: addr(p.Src), Dst: addr(p.Frame.Dst)}
-	ip.Put(b[roce.EthernetBytes:])
-	udp := roce.UDPFields{SrcPort: 0xc000 | uint16(p.Frame.FlowHash&0x3fff), DstPort: roce.Port, Len: ipLen - roce.IPv4Bytes}
-	udp.Put(b[roce.EthernetBytes+roce.IPv4Bytes:])
+	if p.IPv6 {
+		ip := roce.IPv6Fields{TrafficClass: tos, PayloadLen: ipLen - ipBytes, HopLimit: 64, Src: addr6(p.Src), Dst: addr6(p.Frame.Dst)}
+		ip.Put(b[roce.EthernetBytes:])
+	} else {
+		ip := roce.IPv4Fields{TOS: tos, TotalLen: ipLen, TTL: 64, DontFragment: true, Src: addr(p.Src), Dst: addr(p.Frame.Dst)}
+		ip.Put(b[roce.EthernetBytes:])
+	}
+	udp := roce.UDPFields{SrcPort: 0xc000 | uint16(p.Frame.FlowHash&0x3fff), DstPort: roce.Port, Len: ipLen - ipBytes}
+	udp.Put(b[roce.EthernetBytes+ipBytes:])
 	roce.PutICRC(b[roce.EthernetBytes:n])
 	return b[:n]
 }
@@ -161,6 +170,14 @@ func (x *lane) build(p *nicmodel.Sent) []byte {
 func addr(host int32) netip.Addr {
 	n := uint32(host) + 1
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// addr6 is a host's IPv6 address: fd00::a00:1 is the first's.
+func addr6(host int32) netip.Addr {
+	a := [16]byte{0: 0xfd}
+	v4 := addr(host).As4()
+	copy(a[12:], v4[:])
+	return netip.AddrFrom16(a)
 }
 
 // mac is a host's, locally administered.

@@ -43,6 +43,7 @@ type Frame struct {
 	SrcQPN, DstQPN uint32
 	QKey           uint32 // of a datagram
 	Resets         uint8  // of the queue pair when it was built
+	IPv6           bool   // it goes by IPv6
 	Room           uint8  // its class before the wire
 	Buffer         uint32 // of the payload, 0 where it is phantom
 	Next           fabric.Handle
@@ -152,6 +153,17 @@ func PacketBytes(f fabric.Framing, op ib.Opcode, payload int) units.Bytes {
 	return FrameBytes(op, payload)
 }
 
+// ipv6Bytes are what IPv6's header has more than IPv4's: with it no frame is shorter than MinFrame.
+const ipv6Bytes = 20
+
+// IPv6PacketBytes is PacketBytes of a packet over IPv6, which is the same with InfiniBand's framing.
+func IPv6PacketBytes(f fabric.Framing, op ib.Opcode, payload int) units.Bytes {
+	if f == fabric.InfiniBand {
+		return PacketBytes(f, op, payload)
+	}
+	return units.Bytes(frameOverhead + ipv6Bytes + rc.HeaderBytes(op) + (payload+3)&^3)
+}
+
 // FIFO is a queue of frames, linked through the slab.
 type FIFO struct {
 	Head, tail fabric.Handle
@@ -201,6 +213,9 @@ func IsResponse(op ib.Opcode) bool {
 // CNPBytes is the size of a congestion notification packet from MAC header to FCS:
 // behind the BTH, of 12 bytes, come 16 reserved ones (IBA annex A17).
 const CNPBytes units.Bytes = frameOverhead + 12 + 16
+
+// IPv6CNPBytes is CNPBytes over IPv6.
+const IPv6CNPBytes = CNPBytes + ipv6Bytes
 
 // Echo is a responder's report about the packets that it has received since its last
 // report.

@@ -71,6 +71,7 @@ static struct joinable {
 EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*f)(void *), void *restrict arg)
 {
 	struct start s = {f, arg, 0, 0};
+	uint64_t probes = 1ull << (SIG_PROBE - 1), mask;
 	pid_t tid;
 	int err;
 
@@ -83,8 +84,11 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
 	err = NEXT(pthread_create)(thread, attr, run, &s);
 	if (err)
 		return err;
+	/* The scheduler knows of no other thread yet: a probe of this wait would have it wait for one for ever. */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &probes, &mask, sizeof probes);
 	while (!(tid = atomic_load(&s.tid)))
 		syscall(SYS_futex, &s.tid, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 	turn_ask(TURN_THREAD, tid, 0, 0, 0, &s.number);
 	for (int i = 0; i < THREADS; i++)
 		if (!joinable[i].number) {
