@@ -120,12 +120,16 @@ func (e *elements) posted() bool { return e.ports.posted }
 // need returns when an element that is needed at t is available: one that was
 // displaced is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) (ready units.Time) {
-	at, from, bytes := q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot])
-	switch {
-	case e.posted() && e.state.Elements.Full():
-		return e.state.NeedPosted(t, at, from, bytes)
-	case e.posted() || !e.state.Full():
+	full := e.state.Full()
+	if e.posted() {
+		full = e.state.Elements.Full()
+	}
+	if !full {
 		return t
+	}
+	at, from, bytes := q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot])
+	if e.posted() {
+		return e.state.NeedPosted(t, at, from, bytes)
 	}
 	ready, _ = e.state.Need(t, icm.EntryElement, at, from, bytes)
 	return ready

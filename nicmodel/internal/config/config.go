@@ -113,17 +113,26 @@ const SlotBytes = 64
 
 // RoundTripShare is what two such NICs add to the round trip of a packet with
 // empty queues, from its first bit on the wire to its acknowledgement in the
-// transport: parse, transport and pipeline at both ends, and the
+// transport: parse, transport, a processing unit if there are any, and pipeline at both ends, and the
 // acknowledgement's own way to the wire.
 func (c *Config) RoundTripShare() units.Time {
-	return 2*c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + 3*c.PipelineLatency
+	return 2*c.CoreClock.Begin(c.receiveCycles()) + 3*c.PipelineLatency
+}
+
+// receiveCycles is what the stages take for a received packet. Of processing units it is half of a request and its acknowledgement.
+func (c *Config) receiveCycles() int64 {
+	cycles := c.ParseCycles + c.TransportCycles
+	if c.Units.Units > 0 {
+		cycles += (c.Units.Request + c.Units.Answer) / 2
+	}
+	return cycles
 }
 
 // FixedLatencies is what a NIC adds to packets and completions where nothing
 // waits, beside the wire.
 type FixedLatencies struct {
 	Send       units.Time // the transmit pipeline
-	Receive    units.Time // the receive pipeline, parsing and transport
+	Receive    units.Time // the receive pipeline, parsing, transport and processing units
 	Completion units.Time // a completion written, until the host sees it
 }
 
@@ -132,7 +141,7 @@ type FixedLatencies struct {
 func (c *Config) FixedLatencies() FixedLatencies {
 	return FixedLatencies{
 		Send:       c.PipelineLatency,
-		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
+		Receive:    c.CoreClock.Begin(c.receiveCycles()) + c.PipelineLatency,
 		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.WriteTakes(c.CQEBytes),
 	}
 }

@@ -192,6 +192,7 @@ func cx6() Config {
 	c.PCIe = pcie.Hosted(pcie.Gen4x16(), pcie.ExtendedTags, 2*pcie.IIOLines)
 	c.CoreClock = messageClock(215)
 	c.PipelineLatency = mlx5Depth
+	c.Units = Units{Units: 16, Request: 64, Answer: 32} // as connectib's, at the brief's rate
 	c.TxBuffer = 24 * kilobytePacket
 	c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 	c.Limiter = packetPacing(200 * units.Gbps)

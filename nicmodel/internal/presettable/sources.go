@@ -33,8 +33,8 @@ var sources = map[string]string{
 	"wqe_prefetch":      "estimate: as many as one queue pair sends in two reads' time",
 	"blueflame_busy":    "estimate",
 
-	"units.units":   "estimate",
-	"units.request": "so that all units together do 35 and 137 million messages/s, recalled from the products' briefs and not checked: estimates",
+	"units.units":   "estimates; `cx6`, `cx6ib`: as `connectib`",
+	"units.request": "so that all units together do 35 and 137 million messages/s, recalled from the products' briefs and not checked, and 215 million, ConnectX-6 EN's brief: estimates. No published rate of another device calls for units",
 	"units.answer":  "half of units.request: estimate",
 	"units.read":    "`cx3`: so that Reads of 16 B that come in do 26 M/s where Writes do 35 (Kalia et al., figure 12); `connectib`: the same there for both",
 	"units.replay":  "`cx3`, `connectib`: Kalia et al., figure 13b, where Reads lose a third and half of their rate to reads of elements, and Writes (13c) nothing of the kind; an estimate of the mechanism",
