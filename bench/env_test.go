@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cc/none"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -13,11 +12,17 @@ import (
 var toldSizes []units.Bytes
 
 func init() {
-	cc.Register(cc.Scheme{Name: "told", Summary: "of a test"}, none.DefaultConfig, func(c none.Config, env cc.Env) (cc.Engine, error) {
+	none, err := cc.Lookup("none")
+	if err != nil {
+		panic(err)
+	}
+	cc.Register(cc.Scheme{Name: "told", Summary: "of a test"}, func() toldConfig { return toldConfig{} }, func(_ toldConfig, env cc.Env) (cc.Engine, error) {
 		toldSizes = append(toldSizes, env.FlowSize)
-		return none.New(c, env)
+		return none.New(none.DefaultConfig(), env)
 	})
 }
+
+type toldConfig struct{}
 
 // An engine is told the size of its flow, wherever it runs, and 0 of a flow without
 // end.

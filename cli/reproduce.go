@@ -93,28 +93,11 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	if f.list {
 		return reproduce.List(c.OutOrStdout(), rows)
 	}
-	switch given := c.Flags(); {
-	case f.verify == "" && (given.Changed("sample") || given.Changed("seed")):
-		return usageError{errors.New("--sample and --seed choose runs of the report that --verify names: give it, or leave them out")}
-	case f.verify != "":
-		if len(ids) > 0 || f.all || f.options.Quick || f.from != "" || f.json != "" || f.html != "" || f.markdown != "" {
-			return usageError{errors.New("--verify takes the report alone: leave out rows, --all, --quick, --from and files to write")}
-		}
-		return f.verifyReport(c)
+	if err := f.check(c, ids); err != nil {
+		return err
 	}
-	switch {
-	case f.from != "" && (len(ids) > 0 || f.all || f.options.Quick || f.html != ""):
-		return usageError{errors.New("--from takes a finished report: give no rows with it, and no --html, whose plots it does not have")}
-	case f.from == "" && len(ids) == 0 && !f.all && !f.options.Quick:
-		return usageError{errors.New("sluice reproduce needs rows: name some that --list shows, or give --all or --quick")}
-	case f.all && (len(ids) > 0 || f.options.Quick):
-		return usageError{errors.New("--all is all rows at full length: leave out the rows and --quick, or --all")}
-	case f.plan && (f.from != "" || f.options.Dir == "" || f.json != "" || f.html != "" || f.markdown != "" || f.strict):
-		return usageError{errors.New("--plan lists runs in the folder that --out names, and evaluates none: give --out, and no --from, --json, --html, --markdown or --strict")}
-	case !f.plan && slices.ContainsFunc(sweep.Engines(), func(e sweep.Engine) bool { return *f.job.engines[e.Name] }):
-		return usageError{errors.New("job files are of a plan: give --plan, too")}
-	case f.options.Jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: give 1 or more, or leave it out for one a core", f.options.Jobs)}
+	if f.verify != "" {
+		return f.verifyReport(c)
 	}
 	table := c.OutOrStdout()
 	if f.json == "-" {
@@ -123,16 +106,8 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	if f.quiet {
 		table = io.Discard
 	}
-	// Before the runs, which may take hours.
-	for _, name := range []string{f.json, f.html, f.markdown} {
-		if dir := filepath.Dir(name); name != "" && name != "-" {
-			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return usageError{fmt.Errorf("%s: there is no directory %s", name, dir)}
-			}
-			if info, err := os.Stat(name); err == nil && info.IsDir() {
-				return usageError{fmt.Errorf("%s is a directory: name a file", name)}
-			}
-		}
+	if err := f.writable(); err != nil { // before the runs, which may take hours
+		return err
 	}
 	if f.plan {
 		return f.planRuns(table, rows, ids)
@@ -157,6 +132,51 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	}
 	if missed := report.Missed(); f.strict && len(missed) > 0 {
 		return missedRows(missed)
+	}
+	return nil
+}
+
+// check says which flags and rows do not go together.
+func (f *reproduceFlags) check(c *cobra.Command, ids []string) error {
+	written := f.json != "" || f.html != "" || f.markdown != ""
+	chosen := len(ids) > 0 || f.all || f.options.Quick
+	given := c.Flags()
+	if f.verify != "" {
+		if chosen || f.from != "" || written {
+			return usageError{errors.New("--verify takes the report alone: leave out rows, --all, --quick, --from and files to write")}
+		}
+		return nil
+	}
+	switch {
+	case given.Changed("sample") || given.Changed("seed"):
+		return usageError{errors.New("--sample and --seed choose runs of the report that --verify names: give it, or leave them out")}
+	case f.from != "" && (chosen || f.html != ""):
+		return usageError{errors.New("--from takes a finished report: give no rows with it, and no --html, whose plots it does not have")}
+	case f.from == "" && !chosen:
+		return usageError{errors.New("sluice reproduce needs rows: name some that --list shows, or give --all or --quick")}
+	case f.all && (len(ids) > 0 || f.options.Quick):
+		return usageError{errors.New("--all is all rows at full length: leave out the rows and --quick, or --all")}
+	case f.plan && (f.from != "" || f.options.Dir == "" || written || f.strict):
+		return usageError{errors.New("--plan lists runs in the folder that --out names, and evaluates none: give --out, and no --from, --json, --html, --markdown or --strict")}
+	case !f.plan && slices.ContainsFunc(sweep.Engines(), func(e sweep.Engine) bool { return *f.job.engines[e.Name] }):
+		return usageError{errors.New("job files are of a plan: give --plan, too")}
+	case f.options.Jobs < 0:
+		return usageError{fmt.Errorf("--jobs %d: give 1 or more, or leave it out for one a core", f.options.Jobs)}
+	}
+	return nil
+}
+
+// writable says which file to write has no directory, or is one.
+func (f *reproduceFlags) writable() error {
+	for _, name := range []string{f.json, f.html, f.markdown} {
+		if dir := filepath.Dir(name); name != "" && name != "-" {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return usageError{fmt.Errorf("%s: there is no directory %s", name, dir)}
+			}
+			if info, err := os.Stat(name); err == nil && info.IsDir() {
+				return usageError{fmt.Errorf("%s is a directory: name a file", name)}
+			}
+		}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/cc/internal/homa"
 	_ "github.com/sluice-rdma/sluice/cc/internal/ictcp"
 	_ "github.com/sluice-rdma/sluice/cc/internal/ideal"
-	_ "github.com/sluice-rdma/sluice/cc/none"
+	_ "github.com/sluice-rdma/sluice/cc/internal/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"
 	_ "github.com/sluice-rdma/sluice/cc/pulser"

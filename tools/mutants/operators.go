@@ -52,95 +52,111 @@ func mutations(name string, source []byte) ([]*Mutant, error) {
 	if ast.IsGenerated(file) {
 		return nil, nil
 	}
-	at := func(p token.Pos) int { return fset.Position(p).Offset }
-	var all []*Mutant
-	change := func(op string, from, to token.Pos, with string) {
-		old := string(source[at(from):at(to)])
-		where := fset.Position(from)
-		m := &Mutant{Kind: op, File: name, Line: where.Line, column: where.Column}
-		m.Breaks = brief(old) + " becomes " + brief(with)
-		if with == "" {
-			m.Breaks = brief(old) + " is gone"
-		}
-		m.Name = fmt.Sprintf("%s:%d:%d %s", name, m.Line, m.column, op)
-		m.place = marked(source, at(from))
-		m.source = bytes.Join([][]byte{source[:at(from):at(from)], []byte(with), source[at(to):]}, nil)
-		all = append(all, m)
-	}
-	swap := func(p token.Pos, t token.Token) {
-		if s, ok := swapped[t]; ok {
-			change(s.op, p, p+token.Pos(len(t.String())), s.to.String())
-		}
-	}
-	condition := func(e ast.Expr) {
-		if e != nil {
-			change(opNegate, e.Pos(), e.End(), "!("+string(source[at(e.Pos()):at(e.End())])+")")
-		}
-	}
-	boolean := func(e ast.Expr) {
-		switch id, ok := e.(*ast.Ident); {
-		case !ok:
-		case id.Name == "true":
-			change(opBool, id.Pos(), id.End(), "false")
-		case id.Name == "false":
-			change(opBool, id.Pos(), id.End(), "true")
-		}
-	}
-	visit := func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			if id, ok := n.Fun.(*ast.Ident); ok {
-				switch id.Name {
-				case "min":
-					change(opExtremum, id.Pos(), id.End(), "max")
-				case "max":
-					change(opExtremum, id.Pos(), id.End(), "min")
-				case "panic":
-					return false
-				}
-			}
-			return !isMessage(n)
-		case *ast.BinaryExpr:
-			swap(n.OpPos, n.Op)
-		case *ast.IncDecStmt:
-			swap(n.TokPos, n.Tok)
-			change(opDrop, n.Pos(), n.End(), "")
-		case *ast.AssignStmt:
-			swap(n.TokPos, n.Tok)
-			for _, e := range n.Rhs {
-				boolean(e)
-			}
-		case *ast.ReturnStmt:
-			for _, e := range n.Results {
-				boolean(e)
-			}
-		case *ast.IfStmt:
-			condition(n.Cond)
-		case *ast.BranchStmt:
-			if n.Label == nil && n.Tok == token.BREAK {
-				change(opLoop, n.Pos(), n.End(), "continue")
-			} else if n.Label == nil && n.Tok == token.CONTINUE {
-				change(opLoop, n.Pos(), n.End(), "break")
-			}
-		case *ast.BlockStmt:
-			drop(n.List, change)
-		case *ast.CaseClause:
-			drop(n.Body, change)
-		}
-		return true
-	}
+	m := mutator{name: name, source: source, fset: fset}
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Body == nil || f.Name.Name == "String" || f.Name.Name == "init" {
 			continue // tables, names and registries
 		}
 		if f.Type.Results == nil && len(f.Body.List) > 0 {
-			change(opReturn, f.Body.Lbrace+1, f.Body.Lbrace+1, "\nreturn\n")
-			all[len(all)-1].Breaks = f.Name.Name + " returns at once"
+			m.change(opReturn, f.Body.Lbrace+1, f.Body.Lbrace+1, "\nreturn\n")
+			m.all[len(m.all)-1].Breaks = f.Name.Name + " returns at once"
 		}
-		ast.Inspect(f.Body, visit)
+		ast.Inspect(f.Body, m.visit)
 	}
-	return all, nil
+	return m.all, nil
+}
+
+// mutator makes the mutants of a file.
+type mutator struct {
+	name   string
+	source []byte
+	fset   *token.FileSet
+	all    []*Mutant
+}
+
+func (m *mutator) at(p token.Pos) int { return m.fset.Position(p).Offset }
+
+// change adds a mutant in which a part of the text is another.
+func (m *mutator) change(op string, from, to token.Pos, with string) {
+	start, end := m.at(from), m.at(to)
+	old := string(m.source[start:end])
+	where := m.fset.Position(from)
+	x := &Mutant{Kind: op, File: m.name, Line: where.Line, column: where.Column}
+	x.Breaks = brief(old) + " becomes " + brief(with)
+	if with == "" {
+		x.Breaks = brief(old) + " is gone"
+	}
+	x.Name = fmt.Sprintf("%s:%d:%d %s", m.name, x.Line, x.column, op)
+	x.place = marked(m.source, start)
+	x.source = bytes.Join([][]byte{m.source[:start:start], []byte(with), m.source[end:]}, nil)
+	m.all = append(m.all, x)
+}
+
+func (m *mutator) swap(p token.Pos, t token.Token) {
+	if s, ok := swapped[t]; ok {
+		m.change(s.op, p, p+token.Pos(len(t.String())), s.to.String())
+	}
+}
+
+func (m *mutator) booleans(all []ast.Expr) {
+	for _, e := range all {
+		switch id, ok := e.(*ast.Ident); {
+		case !ok:
+		case id.Name == "true":
+			m.change(opBool, id.Pos(), id.End(), "false")
+		case id.Name == "false":
+			m.change(opBool, id.Pos(), id.End(), "true")
+		}
+	}
+}
+
+// call exchanges min and max, and reports whether faults in the arguments count.
+func (m *mutator) call(n *ast.CallExpr) bool {
+	if id, ok := n.Fun.(*ast.Ident); ok {
+		switch id.Name {
+		case "min":
+			m.change(opExtremum, id.Pos(), id.End(), "max")
+		case "max":
+			m.change(opExtremum, id.Pos(), id.End(), "min")
+		case "panic":
+			return false
+		}
+	}
+	return !isMessage(n)
+}
+
+// visit adds the mutants of a node, and reports whether to go on below it.
+func (m *mutator) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		return m.call(n)
+	case *ast.BinaryExpr:
+		m.swap(n.OpPos, n.Op)
+	case *ast.IncDecStmt:
+		m.swap(n.TokPos, n.Tok)
+		m.change(opDrop, n.Pos(), n.End(), "")
+	case *ast.AssignStmt:
+		m.swap(n.TokPos, n.Tok)
+		m.booleans(n.Rhs)
+	case *ast.ReturnStmt:
+		m.booleans(n.Results)
+	case *ast.IfStmt:
+		if e := n.Cond; e != nil {
+			m.change(opNegate, e.Pos(), e.End(), "!("+string(m.source[m.at(e.Pos()):m.at(e.End())])+")")
+		}
+	case *ast.BranchStmt:
+		if n.Label == nil && n.Tok == token.BREAK {
+			m.change(opLoop, n.Pos(), n.End(), "continue")
+		} else if n.Label == nil && n.Tok == token.CONTINUE {
+			m.change(opLoop, n.Pos(), n.End(), "break")
+		}
+	case *ast.BlockStmt:
+		drop(n.List, m.change)
+	case *ast.CaseClause:
+		drop(n.Body, m.change)
+	}
+	return true
 }
 
 // mark stands in a line of source where it is changed.

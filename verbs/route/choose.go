@@ -149,19 +149,13 @@ func choose(gids []netip.Addr, to *To, netdev string, loop bool, ask lookup) (in
 	if i := find(to.Local); i >= 0 && ask != nil {
 		return i, true
 	}
-	if to.Peer.IsValid() && ask != nil {
-		ways := []string{"", netdev}
-		if netdev == "" || loop {
-			ways = ways[:1]
+	for _, by := range to.ways(netdev, loop) {
+		if ask == nil {
+			break
 		}
-		if to.Peer.IsLinkLocalUnicast() && to.Peer.Zone() == "" && len(ways) > 1 {
-			ways = ways[1:]
-		}
-		for _, by := range ways {
-			if w, err := ask(to.Peer, netip.Addr{}, by); err == nil {
-				if i := find(w.Source); i >= 0 {
-					return i, true
-				}
+		if w, err := ask(to.Peer, netip.Addr{}, by); err == nil {
+			if i := find(w.Source); i >= 0 {
+				return i, true
 			}
 		}
 	}
@@ -170,23 +164,41 @@ func choose(gids []netip.Addr, to *To, netdev string, loop bool, ask lookup) (in
 		if !g.IsValid() || !to.wants(g) {
 			continue
 		}
-		rank := 1
-		if to.Peer.IsValid() && ask != nil && like(g, to.Peer) {
-			if _, err := ask(to.Peer, g, ""); err == nil {
-				rank += 4
-			}
-		}
-		if !g.IsLinkLocalUnicast() {
-			rank++
-		}
-		if !g.IsLoopback() || to.Peer.IsLoopback() {
-			rank++
-		}
-		if rank > best {
-			best, index = rank, i
+		if r := to.rank(g, ask); r > best {
+			best, index = r, i
 		}
 	}
 	return index, false
+}
+
+// ways are the interfaces by which to ask for the way to the peer, "" for any.
+func (to *To) ways(netdev string, loop bool) []string {
+	switch {
+	case !to.Peer.IsValid():
+		return nil
+	case netdev == "" || loop:
+		return []string{""}
+	case to.Peer.IsLinkLocalUnicast() && to.Peer.Zone() == "":
+		return []string{netdev}
+	}
+	return []string{"", netdev}
+}
+
+// rank is greater the better an address is to send from: best is one that has a way to the peer.
+func (to *To) rank(gid netip.Addr, ask lookup) int {
+	rank := 1
+	if to.Peer.IsValid() && ask != nil && like(gid, to.Peer) {
+		if _, err := ask(to.Peer, gid, ""); err == nil {
+			rank += 4
+		}
+	}
+	if !gid.IsLinkLocalUnicast() {
+		rank++
+	}
+	if !gid.IsLoopback() || to.Peer.IsLoopback() {
+		rank++
+	}
+	return rank
 }
 
 // wants reports whether an address is of the IP version that is asked for.

@@ -160,64 +160,22 @@ func (w *peer) pump(e *end) bool {
 	case !e.started:
 		return false
 	}
-	r := w.p.Rand
-	if n := w.weather.dereg; n > 0 && !e.tampered && r.IntN(n) == 0 && !w.p.Calm() {
-		w.tamper(e)
-	}
-	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
-		w.pause(e)
-	}
-	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && e.posted-e.completed+len(e.extras) < w.weather.depth && r.IntN(n) == 0 {
-		w.trespass(e)
-	}
-	if w.srq == nil && r.IntN(3) > 0 {
-		for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
-			slot := e.receives % w.weather.receives
-			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*e.slot, e.slot)}}}); err != nil {
-				w.p.Failf("connection %v: post_recv: %v", e.link.id, err)
-				return true
-			}
-			e.receives++
-			did = true
+	w.misbehave(e)
+	if w.srq == nil && w.p.Rand.IntN(3) > 0 {
+		posted, ok := w.postReceives(e)
+		if !ok {
+			return true
 		}
+		did = posted
 	}
-	if n := w.weather.extras; n > 0 && !e.tampered && !e.finished && r.IntN(n) == 0 && e.asked < mostExtras {
+	if n := w.weather.extras; n > 0 && !e.tampered && !e.finished && w.p.Rand.IntN(n) == 0 && e.asked < mostExtras {
 		w.ask(e)
 	}
-	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-len(e.extras)-(e.posted-e.completed)); n > 0 && !e.trespassed {
-		n = 1 + r.IntN(n)
-		if r.IntN(8) == 0 {
-			n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
-		}
-		wrs := make([]verbs.SendWR, n)
-		for i := range wrs {
-			to := e.remote
-			if other := e.link.other(e.side); other != nil && other.windowKey != 0 && r.IntN(2) == 0 {
-				to.rkey = other.windowKey
-			}
-			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, &to)
-			if e.posted+i-e.completed+len(e.extras) == w.weather.depth-1 {
-				wrs[i].Flags |= verbs.SendSignaled // or no completion would ever make room
-			}
-		}
-		taken, err := e.qp.PostSend(wrs)
-		e.posted += taken
-		for i := range wrs { // lists and inline data are the program's again
-			clear(wrs[i].SGL)
-			clear(wrs[i].Inline)
-		}
-		did = did || taken > 0
-		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed+len(e.extras) >= w.weather.depth) {
-			// The queue pair may be in error, and the completion that says so on its way.
-			if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
-				w.p.Failf("connection %v: post_send: %v", e.link.id, err)
-				return true
-			}
-		}
-		if err != nil && e.tampered && !errors.Is(err, verbs.ErrQueueFull) {
-			w.breakOff(e)
-		}
+	posted, ok := w.postPlanned(e)
+	if !ok {
+		return true
 	}
+	did = did || posted
 	if !e.finished && len(e.extras) == 0 && e.completed == len(e.plan.ops) && e.received == len(e.theirs.sends) {
 		e.finished, did = true, true
 		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, finishedMsg{e.link.id, e.nonce})
@@ -232,6 +190,82 @@ func (w *peer) pump(e *end) bool {
 		w.impatient(e)
 	}
 	return did
+}
+
+// misbehave now and then does what the weather has: takes memory away, drains the queue, or
+// posts what must be refused.
+func (w *peer) misbehave(e *end) {
+	r := w.p.Rand
+	if n := w.weather.dereg; n > 0 && !e.tampered && r.IntN(n) == 0 && !w.p.Calm() {
+		w.tamper(e)
+	}
+	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
+		w.pause(e)
+	}
+	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && w.pending(e) < w.weather.depth && r.IntN(n) == 0 {
+		w.trespass(e)
+	}
+}
+
+// pending is how many requests of an end are posted and not known to have completed.
+func (w *peer) pending(e *end) int { return e.posted - e.completed + len(e.extras) }
+
+// postReceives posts receives for messages that are to come, as many as there may be at a time;
+// false means that this failed, which is reported.
+func (w *peer) postReceives(e *end) (did, ok bool) {
+	for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
+		slot := e.receives % w.weather.receives
+		if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*e.slot, e.slot)}}}); err != nil {
+			w.p.Failf("connection %v: post_recv: %v", e.link.id, err)
+			return true, false
+		}
+		e.receives++
+		did = true
+	}
+	return did, true
+}
+
+// postPlanned posts some of the plan's next requests, where there is room; false means that
+// this failed, which is reported.
+func (w *peer) postPlanned(e *end) (did, ok bool) {
+	n := min(len(e.plan.ops)-e.posted, w.weather.depth-w.pending(e))
+	if n <= 0 || e.trespassed {
+		return false, true
+	}
+	r := w.p.Rand
+	n = 1 + r.IntN(n)
+	if r.IntN(8) == 0 {
+		n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
+	}
+	wrs := make([]verbs.SendWR, n)
+	for i := range wrs {
+		to := e.remote
+		if other := e.link.other(e.side); other != nil && other.windowKey != 0 && r.IntN(2) == 0 {
+			to.rkey = other.windowKey
+		}
+		wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, &to)
+		if w.pending(e)+i == w.weather.depth-1 {
+			wrs[i].Flags |= verbs.SendSignaled // or no completion would ever make room
+		}
+	}
+	taken, err := e.qp.PostSend(wrs)
+	e.posted += taken
+	for i := range wrs { // lists and inline data are the program's again
+		clear(wrs[i].SGL)
+		clear(wrs[i].Inline)
+	}
+	full := errors.Is(err, verbs.ErrQueueFull)
+	if err != nil && !e.tampered && !(full && w.pending(e) >= w.weather.depth) {
+		// The queue pair may be in error, and the completion that says so on its way.
+		if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
+			w.p.Failf("connection %v: post_send: %v", e.link.id, err)
+			return true, false
+		}
+	}
+	if err != nil && e.tampered && !full {
+		w.breakOff(e)
+	}
+	return taken > 0, true
 }
 
 // recvID marks the WRIDs of receives.

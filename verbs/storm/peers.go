@@ -209,79 +209,12 @@ func newPeer(p *Process) (*peer, error) {
 		clients: map[linkID]*client{}, fills: newRand(p.run.cfg.Seed^0xf111, p.ID, p.Incarnation),
 	}
 	w.wc = make([]verbs.WC, w.weather.batch)
-	var err error
-	if w.pd, err = w.dev.AllocPD(); err != nil {
+	w.allow()
+	if err := w.allocate(); err != nil {
 		return nil, err
 	}
-	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessMWBind); err != nil {
+	if err := w.serve(); err != nil {
 		return nil, err
-	}
-	if w.foreignPD, err = w.dev.AllocPD(); err != nil {
-		return nil, err
-	}
-	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	if w.foreignMR, err = w.foreignPD.RegMR(make([]byte, 64), all); err != nil {
-		return nil, err
-	}
-	p.run.foreign[p.ID] = hello{addr: w.foreignMR.Addr(), rkey: w.foreignMR.RKey()}
-	if w.channel, err = w.dev.CreateCompChannel(); err != nil {
-		return nil, err
-	}
-	// Room for all that may be under way, and the scratch queue pairs.
-	links := w.weather.perPair * (p.Processes - 1)
-	room := 4*links*(w.weather.depth+w.weather.receives) + 256
-	attr := verbs.CQInitAttr{CQE: room, Channel: w.channel, Timestamps: p.Rand.IntN(2) == 0}
-	if w.send, err = w.dev.CreateCQ(attr); err != nil {
-		return nil, err
-	}
-	if w.recv = w.send; !w.weather.oneCQ {
-		if w.recv, err = w.dev.CreateCQ(attr); err != nil {
-			return nil, err
-		}
-	}
-	if w.weather.srq {
-		if err := w.shareReceives(links); err != nil {
-			return nil, err
-		}
-	}
-	if p.run.cfg.Provider != "soft" {
-		w.weather.drains = 0 // the model has no SQD
-	}
-	if p.run.cfg.Provider != "soft" || p.run.cfg.Shim != "" {
-		w.weather.fills = 0 // they take datagrams
-	}
-	w.weather.foreign = w.weather.foreign && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == ""
-	if p.run.cfg.Shim != "" {
-		w.weather.datagrams = 0 // the shim has none
-	}
-	if w.weather.unreliable > 0 && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == "" {
-		w.unreliables = map[int]*unreliable{}
-		for i := range p.Processes {
-			if i == p.ID {
-				continue
-			}
-			if w.unreliables[i], err = w.newUnreliable(i); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if w.weather.datagrams > 0 {
-		if err := w.newDatagrams(); err != nil {
-			return nil, err
-		}
-	}
-	if w.weather.managed {
-		if w.agent, err = newAgent(p); err != nil {
-			return nil, err
-		}
-	}
-	if w.agent != nil {
-		w.lookUps = map[uint32][]byte{}
-		for _, s := range []uint64{service, lookUpService} {
-			if err := w.agent.core.Listen(s, backlogs); err != nil {
-				return nil, err
-			}
-		}
 	}
 	for server := p.ID + 1; server < p.Processes; server++ {
 		for k := range w.weather.perPair {
@@ -291,6 +224,98 @@ func newPeer(p *Process) (*peer, error) {
 		}
 	}
 	return w, nil
+}
+
+// allow takes out of the weather what the provider or the shim does not have.
+func (w *peer) allow() {
+	cfg := &w.p.run.cfg
+	soft, shim := cfg.Provider == "soft", cfg.Shim != ""
+	if !soft {
+		w.weather.drains = 0 // the model has no SQD
+	}
+	if !soft || shim {
+		w.weather.fills = 0 // they take datagrams
+	}
+	w.weather.foreign = w.weather.foreign && soft && !shim
+	if shim {
+		w.weather.datagrams = 0 // the shim has none
+	}
+}
+
+// allocate makes what all connections share.
+func (w *peer) allocate() (err error) {
+	p := w.p
+	if w.pd, err = w.dev.AllocPD(); err != nil {
+		return err
+	}
+	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessMWBind); err != nil {
+		return err
+	}
+	if w.foreignPD, err = w.dev.AllocPD(); err != nil {
+		return err
+	}
+	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	if w.foreignMR, err = w.foreignPD.RegMR(make([]byte, 64), all); err != nil {
+		return err
+	}
+	p.run.foreign[p.ID] = hello{addr: w.foreignMR.Addr(), rkey: w.foreignMR.RKey()}
+	if w.channel, err = w.dev.CreateCompChannel(); err != nil {
+		return err
+	}
+	// Room for all that may be under way, and the scratch queue pairs.
+	links := w.weather.perPair * (p.Processes - 1)
+	room := 4*links*(w.weather.depth+w.weather.receives) + 256
+	attr := verbs.CQInitAttr{CQE: room, Channel: w.channel, Timestamps: p.Rand.IntN(2) == 0}
+	if w.send, err = w.dev.CreateCQ(attr); err != nil {
+		return err
+	}
+	if w.recv = w.send; !w.weather.oneCQ {
+		if w.recv, err = w.dev.CreateCQ(attr); err != nil {
+			return err
+		}
+	}
+	if w.weather.srq {
+		if err := w.shareReceives(links); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve makes what is there beside connections of pairs: unreliable ones, datagrams, and the
+// connection manager.
+func (w *peer) serve() (err error) {
+	p := w.p
+	if w.weather.unreliable > 0 && p.run.cfg.Provider == "soft" && p.run.cfg.Shim == "" {
+		w.unreliables = map[int]*unreliable{}
+		for i := range p.Processes {
+			if i == p.ID {
+				continue
+			}
+			if w.unreliables[i], err = w.newUnreliable(i); err != nil {
+				return err
+			}
+		}
+	}
+	if w.weather.datagrams > 0 {
+		if err := w.newDatagrams(); err != nil {
+			return err
+		}
+	}
+	if w.weather.managed {
+		if w.agent, err = newAgent(p); err != nil {
+			return err
+		}
+	}
+	if w.agent != nil {
+		w.lookUps = map[uint32][]byte{}
+		for _, s := range []uint64{service, lookUpService} {
+			if err := w.agent.core.Listen(s, backlogs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // finished reports whether all is done: this process' own connections, and those of the
@@ -504,12 +529,10 @@ func (w *peer) connect(e *end, to hello) error {
 
 // event handles an event of the connection manager.
 func (w *peer) event(ev *cm.Event) {
-	core, now := w.agent.core, w.p.Now()
 	defer w.agent.drain()
 	if w.lookedUp(ev) {
 		return
 	}
-	_, params := w.parameters()
 	var e *end
 	for _, id := range w.order {
 		if w.ends[id].connection == ev.ID {
@@ -518,78 +541,9 @@ func (w *peer) event(ev *cm.Event) {
 	}
 	switch ev.Type {
 	case cm.EventRequest:
-		if bytes.HasPrefix(ev.Private, forgedMark) {
-			if w.p.Rand.IntN(2) == 0 { // else it takes too long
-				_ = core.Reject(now, ev.ID, roce.RejConsumer, []byte{1}, []byte{2})
-			}
-			return
-		}
-		remote, nonce, k := parseHello(ev.Private[roce.IPCMBytes:])
-		client := -1
-		for i := range w.p.Processes {
-			if w.p.Address(i) == ev.Parameters.Path.Remote {
-				client = i
-			}
-		}
-		id := linkID{client, w.p.ID, k}
-		if client < 0 || client >= w.p.ID || k >= w.weather.perPair {
-			w.p.Failf("a connection request of %v for connection %d, which nobody makes", ev.Parameters.Path.Remote, k)
-			return
-		}
-		if old := w.ends[id]; old != nil {
-			w.over(old)
-		}
-		e, err := w.newEnd(id, nonce, 1, nil)
-		if err != nil {
-			w.p.Failf("connection %v: %v", id, err)
-			return
-		}
-		e.connection = ev.ID
-		if err := e.agreed(ev, &w.weather); err != nil {
-			w.p.Failf("connection %v: %v", id, err)
-		}
-		mine := cm.Endpoint{
-			QPN: e.hello.qpn, StartingPSN: units.PSN(e.hello.psn), ResponderResources: w.weather.rdAtomic, InitiatorDepth: w.weather.rdAtomic, RNRRetryCount: 7,
-			Private: e.hello.put(nonce, k),
-		}
-		if err = w.agent.hold(ev.ID); err == nil {
-			var par cm.Parameters
-			if par, err = core.Offer(ev.ID, mine); err == nil {
-				err = rdmacm.Connect(e.qp, 0, par, params)
-			}
-		}
-		if err == nil {
-			_, err = core.Accept(now, ev.ID, mine)
-		}
-		if err != nil {
-			w.over(e)
-			return
-		}
-		e.start(remote)
+		w.requested(ev)
 	case cm.EventReply:
-		if e == nil || e.broken {
-			_ = core.Reject(now, ev.ID, roce.RejConsumer, nil, nil)
-			return
-		}
-		remote, nonce, _ := parseHello(ev.Private)
-		e.link.answered(ev.Parameters.RemoteQPN)
-		if err := e.agreed(ev, &w.weather); err != nil {
-			w.p.Failf("connection %v: %v", e.link.id, err)
-		}
-		if nonce != e.nonce {
-			w.p.Failf("connection %v: the reply is another request's", e.link.id)
-			return
-		}
-		if err := rdmacm.Connect(e.qp, 0, ev.Parameters, params); err != nil {
-			w.p.Failf("connection %v: %v", e.link.id, err)
-			return
-		}
-		if err := core.Ready(now, ev.ID, nil); err != nil {
-			w.over(e)
-			return
-		}
-		w.clients[e.link.id].asked = nil
-		e.start(remote)
+		w.replied(ev, e)
 	case cm.EventRejected, cm.EventUnreachable, cm.EventDisconnected:
 		if e == nil {
 			return
@@ -605,6 +559,89 @@ func (w *peer) event(ev *cm.Event) {
 			w.over(e)
 		}
 	}
+}
+
+// requested answers a client's request for a connection.
+func (w *peer) requested(ev *cm.Event) {
+	core, now := w.agent.core, w.p.Now()
+	if bytes.HasPrefix(ev.Private, forgedMark) {
+		if w.p.Rand.IntN(2) == 0 { // else it takes too long
+			_ = core.Reject(now, ev.ID, roce.RejConsumer, []byte{1}, []byte{2})
+		}
+		return
+	}
+	remote, nonce, k := parseHello(ev.Private[roce.IPCMBytes:])
+	client := -1
+	for i := range w.p.Processes {
+		if w.p.Address(i) == ev.Parameters.Path.Remote {
+			client = i
+		}
+	}
+	id := linkID{client, w.p.ID, k}
+	if client < 0 || client >= w.p.ID || k >= w.weather.perPair {
+		w.p.Failf("a connection request of %v for connection %d, which nobody makes", ev.Parameters.Path.Remote, k)
+		return
+	}
+	if old := w.ends[id]; old != nil {
+		w.over(old)
+	}
+	e, err := w.newEnd(id, nonce, 1, nil)
+	if err != nil {
+		w.p.Failf("connection %v: %v", id, err)
+		return
+	}
+	e.connection = ev.ID
+	if err := e.agreed(ev, &w.weather); err != nil {
+		w.p.Failf("connection %v: %v", id, err)
+	}
+	mine := cm.Endpoint{
+		QPN: e.hello.qpn, StartingPSN: units.PSN(e.hello.psn), ResponderResources: w.weather.rdAtomic, InitiatorDepth: w.weather.rdAtomic, RNRRetryCount: 7,
+		Private: e.hello.put(nonce, k),
+	}
+	if err = w.agent.hold(ev.ID); err == nil {
+		var par cm.Parameters
+		if par, err = core.Offer(ev.ID, mine); err == nil {
+			_, params := w.parameters()
+			err = rdmacm.Connect(e.qp, 0, par, params)
+		}
+	}
+	if err == nil {
+		_, err = core.Accept(now, ev.ID, mine)
+	}
+	if err != nil {
+		w.over(e)
+		return
+	}
+	e.start(remote)
+}
+
+// replied goes on with a connection that the server has accepted; e is nil if its end is gone.
+func (w *peer) replied(ev *cm.Event, e *end) {
+	core, now := w.agent.core, w.p.Now()
+	if e == nil || e.broken {
+		_ = core.Reject(now, ev.ID, roce.RejConsumer, nil, nil)
+		return
+	}
+	remote, nonce, _ := parseHello(ev.Private)
+	e.link.answered(ev.Parameters.RemoteQPN)
+	if err := e.agreed(ev, &w.weather); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+	}
+	if nonce != e.nonce {
+		w.p.Failf("connection %v: the reply is another request's", e.link.id)
+		return
+	}
+	_, params := w.parameters()
+	if err := rdmacm.Connect(e.qp, 0, ev.Parameters, params); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+		return
+	}
+	if err := core.Ready(now, ev.ID, nil); err != nil {
+		w.over(e)
+		return
+	}
+	w.clients[e.link.id].asked = nil
+	e.start(remote)
 }
 
 // poll takes completions, and reports whether there were any.

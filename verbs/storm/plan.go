@@ -56,9 +56,8 @@ func drawPlan(r *rand.Rand) *plan {
 		}
 	}
 	p.own = sourceBytes
-	var words [atomicWords]uint64
+	d := drawing{plan: p, Rand: r}
 	n := 1 + r.IntN(24)
-	invalidates := false // the other end has one key to take away
 	for i := range n {
 		o := planned{flags: verbs.SendSignaled, imm: r.Uint32()}
 		switch r.IntN(4) {
@@ -70,64 +69,11 @@ func drawPlan(r *rand.Rand) *plan {
 			o.size = r.IntN(sourceBytes)
 		}
 		o.from = r.IntN(sourceBytes - o.size)
-		passedOn := false
-		switch kind := r.IntN(10); kind {
-		case 0, 1, 2, 3:
-			o.op = ib.WRRDMAWrite
-			if kind == 3 {
-				o.op = ib.WRRDMAWriteWithImm
-			}
-			if read := p.lastRead(); kind == 2 && read != nil {
-				// What a Read brings is written elsewhere: a fence waits for it.
-				o.size, o.from, o.data, passedOn = read.size, read.from, p.reads[read.at:read.at+read.size], true
-			}
-			o.at = p.written
-			p.written += o.size
-		case 4, 5:
-			o.op = ib.WRSend
-			if kind == 5 {
-				o.op = ib.WRSendWithImm
-			}
-			if kind == 4 && !invalidates && r.IntN(4) == 0 {
-				o.op, invalidates = ib.WRSendWithInv, true
-			}
-		case 6, 7:
-			o.op = ib.WRRDMARead
-			o.at, o.from = r.IntN(readBytes-o.size), p.own
-			p.own += o.size
-		default:
-			p.own = (p.own + 7) &^ 7
-			o.size, o.from = 8, p.own
-			p.own += 8
-			o.at = r.IntN(atomicWords) // the word
-			w := &words[o.at]
-			o.before = *w
-			if kind == 8 {
-				o.op, o.add = ib.WRAtomicFetchAndAdd, 1+r.Uint64N(1000)
-				*w += o.add
-			} else {
-				o.op, o.add, o.swap = ib.WRAtomicCmpAndSwp, *w+r.Uint64N(2), r.Uint64()
-				if o.add == *w {
-					*w = o.swap
-				}
-			}
-			o.after = *w
-		}
+		passedOn := d.operation(&o)
 		if o.data == nil && o.op != ib.WRRDMARead && !o.atomic() {
 			o.data = p.source[o.from : o.from+o.size]
 		}
-		if passedOn || r.IntN(4) == 0 {
-			o.flags |= verbs.SendFence
-		}
-		if r.IntN(4) == 0 {
-			o.flags |= verbs.SendSolicited
-		}
-		if r.IntN(5) == 0 && i < n-1 && o.op != ib.WRRDMARead && o.size != 8 {
-			o.flags &^= verbs.SendSignaled
-		}
-		if !passedOn && o.size <= 64 && (o.op == ib.WRSend || o.op == ib.WRRDMAWrite) && r.IntN(3) == 0 {
-			o.flags |= verbs.SendInline
-		}
+		d.flags(&o, passedOn, i == n-1)
 		if o.first = o.size; !o.atomic() && o.size > 1 && r.IntN(3) == 0 {
 			o.first = 1 + r.IntN(o.size-1)
 		}
@@ -139,6 +85,83 @@ func drawPlan(r *rand.Rand) *plan {
 	p.written = (p.written + 7) &^ 7
 	p.theirs = p.written + readBytes + 8*atomicWords
 	return p
+}
+
+// drawing is a plan that is being drawn.
+type drawing struct {
+	*plan
+	*rand.Rand
+	words       [atomicWords]uint64 // after the requests so far
+	invalidates bool                // the other end has one key to take away
+}
+
+// operation draws what a request does, and where. It reports whether the request passes on
+// what a Read brings.
+func (d *drawing) operation(o *planned) (passedOn bool) {
+	switch kind := d.IntN(10); kind {
+	case 0, 1, 2, 3:
+		o.op = ib.WRRDMAWrite
+		if kind == 3 {
+			o.op = ib.WRRDMAWriteWithImm
+		}
+		if read := d.lastRead(); kind == 2 && read != nil {
+			// What a Read brings is written elsewhere: a fence waits for it.
+			o.size, o.from, o.data, passedOn = read.size, read.from, d.reads[read.at:read.at+read.size], true
+		}
+		o.at = d.written
+		d.written += o.size
+	case 4, 5:
+		o.op = ib.WRSend
+		if kind == 5 {
+			o.op = ib.WRSendWithImm
+		}
+		if kind == 4 && !d.invalidates && d.IntN(4) == 0 {
+			o.op, d.invalidates = ib.WRSendWithInv, true
+		}
+	case 6, 7:
+		o.op = ib.WRRDMARead
+		o.at, o.from = d.IntN(readBytes-o.size), d.own
+		d.own += o.size
+	default:
+		d.own = (d.own + 7) &^ 7
+		o.size, o.from = 8, d.own
+		d.own += 8
+		d.atomic(o, kind == 8)
+	}
+	return passedOn
+}
+
+// atomic draws the word of an atomic and what it does to it.
+func (d *drawing) atomic(o *planned, adds bool) {
+	o.at = d.IntN(atomicWords)
+	w := &d.words[o.at]
+	o.before = *w
+	if adds {
+		o.op, o.add = ib.WRAtomicFetchAndAdd, 1+d.Uint64N(1000)
+		*w += o.add
+	} else {
+		o.op, o.add, o.swap = ib.WRAtomicCmpAndSwp, *w+d.Uint64N(2), d.Uint64()
+		if o.add == *w {
+			*w = o.swap
+		}
+	}
+	o.after = *w
+}
+
+// flags draws a request's flags. The last one is signaled.
+func (d *drawing) flags(o *planned, passedOn, last bool) {
+	if passedOn || d.IntN(4) == 0 {
+		o.flags |= verbs.SendFence
+	}
+	if d.IntN(4) == 0 {
+		o.flags |= verbs.SendSolicited
+	}
+	if d.IntN(5) == 0 && !last && o.op != ib.WRRDMARead && o.size != 8 {
+		o.flags &^= verbs.SendSignaled
+	}
+	if !passedOn && o.size <= 64 && (o.op == ib.WRSend || o.op == ib.WRRDMAWrite) && d.IntN(3) == 0 {
+		o.flags |= verbs.SendInline
+	}
 }
 
 // lastRead is the last Read of the plan so far, nil if there is none.
@@ -260,8 +283,23 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32) error {
 // the posted ones, and of a part of the next. Where the
 // transport places what comes beyond a gap, it may be that of any that were posted.
 func (p *plan) left(mem []byte, completed, posted int, unordered bool) error {
-	// The first request whose write is not whole bounds what was carried out.
-	most := posted
+	most, err := p.leftWrites(mem, completed, posted, unordered)
+	if err != nil {
+		return err
+	}
+	if err := p.leftWords(mem[p.written+readBytes:], completed, most); err != nil {
+		return err
+	}
+	if !bytes.Equal(mem[p.written:p.written+readBytes], p.reads) {
+		return fmt.Errorf("what is only read has changed")
+	}
+	return nil
+}
+
+// leftWrites is left of what Writes wrote. It returns the first request whose write is not
+// whole, which bounds what was carried out, or posted.
+func (p *plan) leftWrites(mem []byte, completed, posted int, unordered bool) (most int, err error) {
+	most = posted
 	for i := range p.ops {
 		o := &p.ops[i]
 		if !o.writes() {
@@ -271,27 +309,32 @@ func (p *plan) left(mem []byte, completed, posted int, unordered bool) error {
 		whole := bytes.Equal(got, want)
 		switch {
 		case whole && i >= posted && o.size > 8:
-			return fmt.Errorf("request %d was never posted, and its bytes are there", i)
+			return 0, fmt.Errorf("request %d was never posted, and its bytes are there", i)
 		case whole && i > most && o.size > 8 && !unordered:
-			return fmt.Errorf("request %d is carried out, and an earlier one, %d, is not", i, most)
+			return 0, fmt.Errorf("request %d is carried out, and an earlier one, %d, is not", i, most)
 		case whole:
 			continue
 		case i < completed:
-			return fmt.Errorf("request %d has completed, and its bytes are not there", i)
+			return 0, fmt.Errorf("request %d has completed, and its bytes are not there", i)
 		}
 		partial := !untouched(got)
 		if unordered && i >= posted && partial {
-			return fmt.Errorf("request %d was never posted, and some of its bytes are there", i)
+			return 0, fmt.Errorf("request %d was never posted, and some of its bytes are there", i)
 		}
 		if partial && i > most && !unordered {
-			return fmt.Errorf("request %d is begun, and an earlier one, %d, is not carried out", i, most)
+			return 0, fmt.Errorf("request %d is begun, and an earlier one, %d, is not carried out", i, most)
 		}
 		if partial && !(unordered && patches(got, want) || prefix(got, want)) {
-			return fmt.Errorf("request %d has left bytes that are neither its own nor what was there", i)
+			return 0, fmt.Errorf("request %d has left bytes that are neither its own nor what was there", i)
 		}
 		most = min(most, i)
 	}
-	words := mem[p.written+readBytes:]
+	return most, nil
+}
+
+// leftWords is left of the atomics' words, where requests are carried out up to most at the
+// latest.
+func (p *plan) leftWords(words []byte, completed, most int) error {
 	for w := range atomicWords {
 		got := binary.NativeEndian.Uint64(words[8*w:])
 		ok, now := false, uint64(0)
@@ -308,9 +351,6 @@ func (p *plan) left(mem []byte, completed, posted int, unordered bool) error {
 		if !ok {
 			return fmt.Errorf("word %d holds %#x, which no number of atomics from %d to %d leaves", w, got, completed, most)
 		}
-	}
-	if !bytes.Equal(mem[p.written:p.written+readBytes], p.reads) {
-		return fmt.Errorf("what is only read has changed")
 	}
 	return nil
 }

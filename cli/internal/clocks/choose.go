@@ -61,120 +61,162 @@ type stamper interface {
 func Choose(dev verbs.Device, o Options) (*Choice, error) { return choose(dev, o, kernel) }
 
 func choose(dev verbs.Device, o Options, sys system) (*Choice, error) {
-	c := &Choice{Device: dev}
-	_, simulated := dev.(verbs.Runner)
-	netdev := o.Netdev
-	if netdev == "" && !simulated {
+	c := &chooser{Choice: Choice{Device: dev}, Options: o, dev: dev, sys: sys, netdev: o.Netdev}
+	_, c.simulated = dev.(verbs.Runner)
+	c.stamper, _ = dev.(stamper)
+	if c.netdev == "" && !c.simulated {
 		if p, err := dev.Port(1); err == nil {
-			netdev = p.Netdev
+			c.netdev = p.Netdev
 		}
 	}
-	wanted := func(k Kind) bool { return o.Only == Any || o.Only == k }
-	pass := func(k Kind, err error) {
-		if k <= o.Only || o.Only == Any {
-			c.Passed = append(c.Passed, Passed{k, err.Error()})
-		}
+	// In the order of their quality.
+	c.tryNIC()
+	if err := c.tryPTP(); err != nil {
+		return nil, err
 	}
-	errUnasked := fmt.Errorf("only %v was asked for", o.Only)
-
-	// NIC.
-	nic, err := counter(dev, NIC)
-	hostsOwn := false
-	if err == nil && !simulated { // a model's counter may have started with its host's clock
-		if hostsOwn, err = isHostClock(nic); err != nil {
-			err = fmt.Errorf("reading it fails: %w", err)
-		}
+	if c.Source == nil {
+		c.tryWire()
 	}
-	s, stamped := dev.(stamper)
-	switch {
-	case err != nil:
-		pass(NIC, err)
-		nic = nil
-	case stamped:
-		pass(NIC, errors.New("the device's stamps are those of packets at "+s.Netdev()))
-	case hostsOwn:
-		pass(NIC, errors.New("its counter is the host's clock: what stamps completions is software"))
-	case !wanted(NIC):
-		pass(NIC, errUnasked)
-	default:
-		c.Source = nic
-		nic.Why = "the counter that stamps completions can be read"
-	}
-
-	// PTP: also to be compared with a better source.
-	ptp, err := openPTP(dev, netdev, simulated, sys)
-	switch {
-	case err != nil:
-		if c.Source == nil {
-			pass(PTP, err)
-		}
-	case c.Source != nil:
-		ptp.Why = "to tell whether it is the clock that stamps completions"
-		c.PTP = ptp
-	case o.Only == PTP:
-		ptp.Why = "it was asked for"
-		c.Source = ptp
-	case o.Only != Any:
-		pass(PTP, errUnasked)
-	case nic != nil:
-		pass(PTP, fmt.Errorf("%s does not stamp the device's completions: software does", ptp.Name))
-	case dev.Attr().CoreClockHz != 1e9:
-		pass(PTP, fmt.Errorf("the device's completions have no timestamps in nanoseconds, which %s could be calibrated for", ptp.Name))
-	default:
-		ptp.Why = "completions carry nanoseconds, and the counter behind them can't be read; whether it is this clock was not checked"
-		c.Source = ptp
-	}
-	if ptp != nil && c.Source != ptp && c.PTP != ptp {
-		if err := ptp.Close(); err != nil {
-			return nil, err
-		}
-	}
-
-	// Wire, which changes the device: only where nothing better is taken.
-	switch {
-	case c.Source != nil:
-	case stamped && nic != nil && wanted(Wire):
-		nic.Kind, nic.Name, nic.Method = Wire, "stamps at "+s.Netdev(), "eBPF, "+s.Hook()
-		nic.Why = "the device is stamped already"
-		c.Source = nic
-	case !wanted(Wire):
-		pass(Wire, errUnasked)
-	case simulated:
-		pass(Wire, errors.New("a simulated device has no packets to stamp"))
-	case o.Wire == nil:
-		pass(Wire, errors.New("stamping packets was not offered"))
-	default:
-		wrapped, err := o.Wire(dev, netdev)
-		if err != nil {
-			pass(Wire, err)
-			break
-		}
-		c.Device = wrapped
-		if c.Source, err = counter(wrapped, Wire); err != nil {
-			pass(Wire, err)
-			break
-		}
-		c.Source.Name, c.Source.Why = "stamps at "+netdev, "packets pass the kernel's hooks, where an eBPF program stamps them"
-		c.Source.Method = "eBPF"
-		if s, ok := wrapped.(stamper); ok {
-			c.Source.Name, c.Source.Method = "stamps at "+s.Netdev(), "eBPF, "+s.Hook()
-		}
-	}
-
-	// Host.
-	if c.Source == nil && wanted(Host) {
-		c.Source = host(dev)
-		c.Source.Why = "there is no better one: completions have the time at which they are polled"
-		if nic != nil && hostsOwn {
-			nic.Kind, nic.Why = Host, "the device's software stamps completions with the host's clock as their acknowledgements arrive"
-			c.Source = nic
-		}
+	if c.Source == nil && c.wanted(Host) {
+		c.takeHost()
 	}
 	if c.Source == nil {
 		last := c.Passed[len(c.Passed)-1]
 		return nil, fmt.Errorf("clock source %v of %s: %s", o.Only, dev.Name(), last.Why)
 	}
-	return c, nil
+	return &c.Choice, nil
+}
+
+// chooser is a choice that is being made.
+type chooser struct {
+	Choice
+	Options
+	dev       verbs.Device // as it was given
+	sys       system
+	simulated bool
+	netdev    string
+	stamper   stamper // the device, if its completions are stamped at an interface
+	nic       *Source // the counter of its completions, nil if it can't be read
+	hostsOwn  bool    // which is the host's clock
+}
+
+func (c *chooser) wanted(k Kind) bool { return c.Only == Any || c.Only == k }
+
+// pass notes why a source was not taken.
+func (c *chooser) pass(k Kind, err error) {
+	if k <= c.Only || c.Only == Any {
+		c.Passed = append(c.Passed, Passed{k, err.Error()})
+	}
+}
+
+func (c *chooser) errUnasked() error { return fmt.Errorf("only %v was asked for", c.Only) }
+
+// tryNIC takes the counter that stamps completions.
+func (c *chooser) tryNIC() {
+	nic, err := counter(c.Device, NIC)
+	if err == nil && !c.simulated { // a model's counter may have started with its host's clock
+		if c.hostsOwn, err = isHostClock(nic); err != nil {
+			err = fmt.Errorf("reading it fails: %w", err)
+		}
+	}
+	if err != nil {
+		c.pass(NIC, err)
+		return
+	}
+	c.nic = nic
+	switch {
+	case c.stamper != nil:
+		c.pass(NIC, errors.New("the device's stamps are those of packets at "+c.stamper.Netdev()))
+	case c.hostsOwn:
+		c.pass(NIC, errors.New("its counter is the host's clock: what stamps completions is software"))
+	case !c.wanted(NIC):
+		c.pass(NIC, c.errUnasked())
+	default:
+		c.Source = nic
+		nic.Why = "the counter that stamps completions can be read"
+	}
+}
+
+// tryPTP takes the interface's PTP clock, or opens it for comparison with a better source.
+func (c *chooser) tryPTP() error {
+	ptp, err := openPTP(c.Device, c.netdev, c.simulated, c.sys)
+	switch {
+	case err != nil:
+		if c.Source == nil {
+			c.pass(PTP, err)
+		}
+		return nil
+	case c.Source != nil:
+		ptp.Why = "to tell whether it is the clock that stamps completions"
+		c.PTP = ptp
+		return nil
+	case c.Only == PTP:
+		ptp.Why = "it was asked for"
+		c.Source = ptp
+		return nil
+	case c.Only != Any:
+		c.pass(PTP, c.errUnasked())
+	case c.nic != nil:
+		c.pass(PTP, fmt.Errorf("%s does not stamp the device's completions: software does", ptp.Name))
+	case c.Device.Attr().CoreClockHz != 1e9:
+		c.pass(PTP, fmt.Errorf("the device's completions have no timestamps in nanoseconds, which %s could be calibrated for", ptp.Name))
+	default:
+		ptp.Why = "completions carry nanoseconds, and the counter behind them can't be read; whether it is this clock was not checked"
+		c.Source = ptp
+		return nil
+	}
+	return ptp.Close()
+}
+
+// tryWire takes stamps at the interface, which change the device: only where nothing better is
+// taken.
+func (c *chooser) tryWire() {
+	switch {
+	case c.stamper != nil && c.nic != nil && c.wanted(Wire):
+		c.nic.Kind, c.nic.Why = Wire, "the device is stamped already"
+		c.nic.stampedBy(c.stamper)
+		c.Source = c.nic
+		return
+	case !c.wanted(Wire):
+		c.pass(Wire, c.errUnasked())
+		return
+	case c.simulated:
+		c.pass(Wire, errors.New("a simulated device has no packets to stamp"))
+		return
+	case c.Wire == nil:
+		c.pass(Wire, errors.New("stamping packets was not offered"))
+		return
+	}
+	wrapped, err := c.Wire(c.Device, c.netdev)
+	if err != nil {
+		c.pass(Wire, err)
+		return
+	}
+	c.Device = wrapped
+	if c.Source, err = counter(wrapped, Wire); err != nil {
+		c.pass(Wire, err)
+		return
+	}
+	c.Source.Name, c.Source.Method = "stamps at "+c.netdev, "eBPF"
+	c.Source.Why = "packets pass the kernel's hooks, where an eBPF program stamps them"
+	if s, ok := wrapped.(stamper); ok {
+		c.Source.stampedBy(s)
+	}
+}
+
+func (s *Source) stampedBy(by stamper) {
+	s.Name, s.Method = "stamps at "+by.Netdev(), "eBPF, "+by.Hook()
+}
+
+// takeHost takes the host's clock: that of the device's software where it stamps by it.
+func (c *chooser) takeHost() {
+	if c.nic != nil && c.hostsOwn {
+		c.nic.Kind, c.nic.Why = Host, "the device's software stamps completions with the host's clock as their acknowledgements arrive"
+		c.Source = c.nic
+		return
+	}
+	c.Source = host(c.dev)
+	c.Source.Why = "there is no better one: completions have the time at which they are polled"
 }
 
 // openPTP finds and opens the PTP clock of a network interface.

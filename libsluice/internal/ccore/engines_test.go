@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rdma/sluice/cc/dctcp"
 	"github.com/sluice-rdma/sluice/cc/fast"
 	"github.com/sluice-rdma/sluice/cc/hpcc"
-	"github.com/sluice-rdma/sluice/cc/none"
 	"github.com/sluice-rdma/sluice/cc/poseidon"
 	"github.com/sluice-rdma/sluice/cc/powertcp"
 	"github.com/sluice-rdma/sluice/cc/pulser"
@@ -55,7 +54,6 @@ const us = units.Microsecond
 // engines are all variants of core.yaml. Configurations that between them take every branch of
 // an engine stand here; one that has no row is tried with its defaults and with each example.
 var engines = withOthers([]engine{
-	made("none", none.New, none.DefaultConfig),
 	made("timely", timely.New, timely.DefaultConfig,
 		func(*timely.Config) {},
 		func(c *timely.Config) { c.Patched, c.Delta = true, 500*units.Mbps },

@@ -71,13 +71,12 @@ type congestion struct {
 	servedAt   units.Time
 }
 
-// CreateQP makes a queue pair in state RESET.
-func (p *PD) CreateQP(a QPInit) (*QP, error) {
-	e := p.e
-	bad := func(cause error, format string, args ...any) (*QP, error) {
-		return nil, verbs.Errorf("create_qp", e.cfg.Name, cause, format, args...)
+// check says why a queue pair can't be made.
+func (p *PD) check(a *QPInit) error {
+	e, c := p.e, &a.Cap
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("create_qp", e.cfg.Name, cause, format, args...)
 	}
-	c := &a.Cap
 	switch {
 	case p.gone:
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")
@@ -98,9 +97,18 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	case e.qps.n >= e.cfg.MaxQPs:
 		return bad(verbs.ErrBusy, "the device has %d queue pairs and takes no more", e.qps.n)
 	}
+	return nil
+}
+
+// CreateQP makes a queue pair in state RESET.
+func (p *PD) CreateQP(a QPInit) (*QP, error) {
+	e, c := p.e, &a.Cap
+	if err := p.check(&a); err != nil {
+		return nil, err
+	}
 	num, err := e.newQPN()
 	if err != nil {
-		return bad(err, "no random number")
+		return nil, verbs.Errorf("create_qp", e.cfg.Name, err, "no random number")
 	}
 	q := &QP{e: e, pd: p, num: num, init: a, incarnation: new(incarnation), timerAt: units.Never, timerIndex: -1}
 	if a.Type != ib.UD && e.cfg.Collect.any() {
@@ -118,7 +126,7 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 		q.recv = a.SRQ
 		q.recv.users++
 	} else if q.recv, err = p.recvQueue(q.object(), max(c.MaxRecvWR, 1), c.MaxRecvSGE); err != nil {
-		return bad(verbs.ErrInvalid, "%v", err) // the depth is within the limits that were checked
+		return nil, verbs.Errorf("create_qp", e.cfg.Name, verbs.ErrInvalid, "%v", err) // the depth is within the limits that were checked
 	}
 	e.qps.put(num, q)
 	a.SendCQ.users++

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/enginetest"
-	"github.com/sluice-rdma/sluice/cc/none"
+	"github.com/sluice-rdma/sluice/cc/internal/none"
 	"github.com/sluice-rdma/sluice/units"
 )
 
