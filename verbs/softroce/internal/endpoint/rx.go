@@ -64,7 +64,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.NoQP++
 		return
 	}
-	if q.recv.source != nil && q.rc != nil && consumesRecv(in.Opcode) {
+	if q.recv.source != nil && q.rc != nil && q.rc.State() != ib.Err && consumesRecv(in.Opcode) {
 		q.recv.fetch()
 	}
 	if q.datagrams() {

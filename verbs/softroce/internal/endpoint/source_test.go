@@ -104,3 +104,28 @@ func TestWhatFetchesReceives(t *testing.T) {
 		}
 	}
 }
+
+// A queue pair in ERR leaves its source alone: what a message's packet drew from there
+// would neither be filled nor flushed.
+func TestERRFetchesNoReceives(t *testing.T) {
+	l := newPair(t, 1, patient(1024))
+	s := &receives{wrs: []verbs.RecvWR{{WRID: 7}, {WRID: 8}}}
+	l.y.SetRecvSource(s)
+	if err := l.y.Modify(l.w.now, verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	l.a.post(l.x, verbs.SendWR{Opcode: ib.WRSend})
+	l.w.settle()
+	if s.calls > 0 {
+		t.Errorf("it fetched %d times", s.calls)
+	}
+	for len(s.wrs) > 0 {
+		n, err := l.y.PostRecv(l.w.now, s.wrs)
+		if s.wrs = s.wrs[n:]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.b.poll(); len(got) != 2 || got[0].WRID != 7 || got[1].Status != ib.WCWRFlushErr {
+		t.Errorf("the source's receives ended as %+v, expected both flushed", got)
+	}
+}
