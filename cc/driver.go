@@ -64,6 +64,9 @@ func (d *Driver) Engine() Engine { return d.engine }
 // Control returns the current Control.
 func (d *Driver) Control() Control { return d.control }
 
+// AtLine reports whether the current rate is the line's or more: nothing is held back for it.
+func (d *Driver) AtLine() bool { return d.control.Rate >= d.line }
+
 // Gap returns the time that a full unit takes at the current rate, an hour at most.
 func (d *Driver) Gap() units.Time { return d.gap }
 

@@ -305,6 +305,15 @@ func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
 	return 0, false
 }
 
+// Resize says that the segment of the flow that left last was of n bytes, and not of as many as
+// it was enqueued with: the flow's next is due by that. It panics if n is not from 0 to 4 GiB - 1.
+func (s *Scheduler) Resize(id FlowID, n units.Bytes) {
+	if n < 0 || n > math.MaxUint32 {
+		misuse(id, "was given a segment of a size that none has")
+	}
+	s.flow(id).last = uint32(n)
+}
+
 // NextDue returns the exact time at which the next segment is due, or Never if none
 // is enqueued. If one is due already, NextDue returns the last now passed to the
 // scheduler. If rates have decreased since their segments were filed, Dequeue may

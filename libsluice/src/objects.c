@@ -88,7 +88,7 @@ static bool prepare(struct sl_shard *s)
 		s->clock.cal = &s->calibration;
 		s->readings = 0;
 	}
-	sluice_core_start(&s->core, cfg, s->stamped ? &s->clock : NULL, &s->limiter, claims, scratch, (struct sluice_core_qp_pointer_slice){0});
+	sluice_core_start(&s->core, cfg, s->stamped ? &s->clock : NULL, &s->limiter, claims, scratch, (struct sluice_core_qp_pointer_slice){0}, (struct sluice_core_group_pointer_slice){0});
 	return claims.at && scratch.wrs.at && scratch.sges.at && s->wr && s->sge;
 }
 

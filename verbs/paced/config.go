@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
 )
 
 // Config says how a Shim works. It is read once, by Wrap. DefaultConfig has
@@ -37,6 +38,13 @@ type Config struct {
 	// segments that found no queue, while its rate is the line's. Stats.Bypassed counts
 	// them. It has no effect on what Observe or Watch watches.
 	Bypass bool
+
+	// Group has queue pairs share an engine by what they have in common. GroupOf, if set,
+	// names the group of a queue pair that is about to send in its place, and "" for none: it gets
+	// the port, the path's MTU and address, and of the shim may call qp.Num only.
+	// A Shim with groups has one lock for all of its queue pairs.
+	Group   Grouping `one:"none destination path port"`
+	GroupOf func(qp *QP, a verbs.QPAttr) string
 
 	// LineRate is the NIC's line rate; 0 takes the port's.
 	LineRate units.Rate `yaml:"line_rate" range:"(0,)" zero:"the port's"`

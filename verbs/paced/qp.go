@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -49,14 +48,18 @@ type settings struct {
 
 	going bool          // Close is at work
 	path  ib.StaticRate // which the shim gave the path, 0 for none
-	peer  netip.Addr    // the GID at the path's other end
-	sgid  int           // the index of this end's
+	av    verbs.AddressVector
 	port  int
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
 	recv  *CQ
 	index int
 	mtu   ib.MTU
+
+	// Of the group, guarded by the shard's lock.
+	weight, class int
+	group         groupKey
+	place         core.Member
 }
 
 // The WRID identifies a segment: the QP's index above, a generation that a reset
@@ -114,7 +117,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		shard: x, cq: send, settings: &settings{recv: recv, cap: a.Cap, port: 1, mtu: 1024},
+		shard: x, cq: send, settings: &settings{recv: recv, cap: a.Cap, port: 1, mtu: 1024, weight: 1},
 	}
 	if q.cap.MaxSendSGE == 0 {
 		q.cap.MaxSendSGE = 1
@@ -205,7 +208,7 @@ func (q *QP) lineRate() units.Rate {
 	if s.cfg.LineRate > 0 {
 		return s.cfg.LineRate
 	}
-	return units.Rate(route.Rate(s.dev, q.port, q.sgid, q.peer))
+	return units.Rate(route.Rate(s.dev, q.port, q.av.SGIDIndex, q.av.GID))
 }
 
 // longest is the bytes of the longest message at a port, 0 if that is not known.
@@ -328,7 +331,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if mask&verbs.AttrAV != 0 {
 		q.path = q.keptRate(static)
-		q.peer, q.sgid = a.AV.GID, a.AV.SGIDIndex
+		q.av = a.AV
 	}
 	if mask&verbs.AttrPort != 0 {
 		q.port = a.Port
@@ -423,6 +426,7 @@ func (q *QP) clear() {
 		q.sends.inFlight -= n
 		q.sends.stale = true
 	}
+	q.leaveGroup()
 }
 
 // Close implements verbs.QP. Requests outstanding are forgotten without

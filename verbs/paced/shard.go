@@ -29,6 +29,8 @@ type shard struct {
 	core *core.Core
 	qps  []*QP // by the index in their WRIDs
 	gens []uint8
+	// groups are those that have members.
+	groups map[groupKey]*core.Group
 	// vacant indices of qps; gens goes on counting.
 	vacant []int
 	stats  Stats
@@ -83,7 +85,7 @@ func (c *CQ) home() (*shard, error) {
 	}
 	all := *s.shards.Load()
 	x := slices.MinFunc(all, func(a, b *shard) int { return a.tenants - b.tenants })
-	if x.tenants > 0 && len(all) < mostShards {
+	if x.tenants > 0 && len(all) < mostShards && !s.grouped() { // a group's queue pairs share a core
 		var err error
 		if x, err = another(all); err != nil {
 			return nil, err

@@ -58,12 +58,12 @@ func TestASegmentTouchesFewLines(t *testing.T) {
 	lines := map[uintptr]bool{}
 	for path := range strings.FieldsSeq(`shard inner sends cq watch drain tells
 		core.core core.wrid core.flow core.state core.filed core.hold core.sigAll core.heldFrom core.unsent core.depth core.firstClaim core.lastClaim
-		core.at core.requests core.sgl core.sges core.rdMax core.limit core.largest core.line core.lastAck core.bypass core.size core.recent
+		core.at core.requests core.sgl core.sges core.rdMax core.limit core.largest core.loop.lastAck core.loop.bypass core.loop.sampled core.member core.size core.recent
 		core.table.messages core.table.first core.table.last core.table.free core.table.used core.table.unfinished core.table.freed core.table.max
 		core.table.segments core.table.mask core.table.segHead core.table.segTail core.table.depth core.table.reads core.table.outstanding
 		core.table.acked core.table.sent core.table.finished core.table.aborted
-		core.driver.engine core.driver.control core.driver.rate core.driver.line core.driver.unit core.driver.baseRTT core.driver.gap
-		core.driver.span core.driver.app core.driver.scaler core.driver.shut core.driver.everShut
+		core.loop.driver.engine core.loop.driver.control core.loop.driver.rate core.loop.driver.line core.loop.driver.unit core.loop.driver.baseRTT core.loop.driver.gap
+		core.loop.driver.span core.loop.driver.app core.loop.driver.scaler core.loop.driver.shut core.loop.driver.everShut
 		tally.segments tally.segmentBytes tally.rtt.Sum tally.rtt.rest`) {
 		at, of := uintptr(header), reflect.TypeFor[QP]()
 		for name := range strings.SplitSeq(path, ".") {

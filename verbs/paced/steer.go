@@ -43,12 +43,20 @@ func (q *QP) start() error {
 	if err != nil {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
+	key, grouped := q.groupKey()
 	q.reported = q.telemetry != nil && q.telemetry.TelemetryKinds() != 0
 	cnps := q.CNPs()
 	longest := s.longest(q.port)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.core.SetLongest(longest)
+	q.leaveGroup() // a change to RTS that the provider refused had joined it
+	if grouped {
+		if err := q.join(key, engine, line, cnps); err != nil {
+			return err
+		}
+		engine = nil // the group's steers it
+	}
 	q.core.Start(s.instant(), engine, line, s.cfg.Outstanding(line), cnps)
 	return nil
 }

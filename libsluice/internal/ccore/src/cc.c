@@ -66,6 +66,12 @@ struct sluice_control sluice_driver_control(const struct sluice_driver *d)
 	return d->control;
 }
 
+// sluice_driver_at_line reports whether the current rate is the line's or more: nothing is held back for it.
+static bool sluice_driver_at_line(const struct sluice_driver *d)
+{
+	return d->control.rate >= d->line;
+}
+
 // sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
 sluice_time sluice_driver_gap(const struct sluice_driver *d)
 {

@@ -6,8 +6,8 @@
 
 // sluice_core_start makes c a Core without queue pairs, in the memory given: a scheduler that was
 // started, Config.Batch claims, scratch for the same number of requests, and a place
-// for the queue pair of each of the scheduler's flows.
-void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows)
+// for the queue pair, and one for the group, of each of the scheduler's flows.
+void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows, struct sluice_core_group_pointer_slice groups)
 {
 	*c = (struct sluice_core){
 		.cfg = cfg,
@@ -17,6 +17,7 @@ void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, str
 		.claims = claims,
 		.scratch = scratch,
 		.flows = flows,
+		.groups = groups,
 	};
 }
 
@@ -44,6 +45,7 @@ sluice_time sluice_core_gaps_end(const struct sluice_core *c)
 	return c->gaps_end;
 }
 
+static void sluice_core_group_due(struct sluice_core_group *g, sluice_time now, sluice_time at);
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now);
 static void sluice_core_qp_claim(struct sluice_core_qp *q, sluice_time now);
 static void sluice_core_qp_release(struct sluice_core_qp *q, sluice_time now, sluice_time at);
@@ -71,6 +73,10 @@ int64_t sluice_core_due(const struct sluice_core *c, sluice_time now)
 			continue; // its rate has fallen, and it is due later
 		}
 		struct sluice_core_qp *q = c->flows.at[sluice_at((uint64_t)id, (uint64_t)c->flows.len)];
+		if (q == NULL) {
+			sluice_core_group_due(c->groups.at[sluice_at((uint64_t)id, (uint64_t)c->groups.len)], now, at);
+			continue;
+		}
 		sluice_core_qp_settle(q, now);
 		q->filed = false;
 		sluice_core_qp_claim(q, now);
@@ -107,7 +113,9 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 }
 
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q);
+static void sluice_core_qp_left(const struct sluice_core_qp *q, sluice_bytes before);
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why);
+static void sluice_core_qp_pass_on(const struct sluice_core_qp *q, sluice_time now);
 
 // sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
 // their payload is returned. If it refused some, why is the reason. Requests refused for
@@ -142,14 +150,448 @@ struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluic
 			q->unsent++;
 		}
 	}
+	sluice_bytes before = sluice_completions_table_outstanding(&q->table);
 	sluice_completions_table_unpost(&q->table, n);
+	sluice_core_qp_left(q, before);
 	if (why.full && sluice_completions_table_in_flight(&q->table) > 0) {
 		sluice_core_qp_held(q, now, SLUICE_CORE_HELD_OTHER);
+		sluice_core_qp_pass_on(q, now);
 		return (struct sluice_core_posted_result){bytes, false}; // until something completes
 	}
 	sluice_completions_table_fail(&q->table, (int64_t)refused->at.slot, why.status);
 	sluice_core_qp_fail(q, now);
 	return (struct sluice_core_posted_result){bytes, true};
+}
+
+static void sluice_core_loop_hold(struct sluice_core_loop *l, sluice_rate line);
+
+// sluice_core_add_group is AddGroup with a flow of the scheduler's that is Unpaced, and a place for it in
+// flows and groups.
+void sluice_core_add_group(struct sluice_core *c, struct sluice_core_group *g, sluice_limiter_flow_id flow, sluice_rate line)
+{
+	*g = (struct sluice_core_group){.core = c, .flow = flow, .line = line};
+	sluice_core_loop_hold(&g->loop, line);
+	c->groups.at[sluice_at((uint64_t)flow, (uint64_t)c->groups.len)] = g;
+}
+
+// sluice_core_remove_group forgets a group that no queue pair is in.
+void sluice_core_remove_group(const struct sluice_core *c, const struct sluice_core_group *g)
+{
+	sluice_limiter_remove_flow(c->sched, g->flow);
+	c->groups.at[sluice_at((uint64_t)g->flow, (uint64_t)c->groups.len)] = NULL;
+}
+
+static void sluice_core_loop_start(struct sluice_core_loop *l, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes segment, const struct sluice_core_config *c);
+static void sluice_core_pace(const struct sluice_core *c, sluice_limiter_flow_id flow, const struct sluice_core_loop *l);
+
+// sluice_core_group_start installs the engine of a group that has none, or nil for none. A segment is what most
+// requests are cut into.
+void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment)
+{
+	sluice_core_loop_start(&g->loop, now, engine, g->line, segment, &g->core->cfg);
+	sluice_core_pace(g->core, g->flow, &g->loop);
+}
+
+// sluice_core_group_members is the number of queue pairs in the group.
+int64_t sluice_core_group_members(const struct sluice_core_group *g)
+{
+	return (int64_t)g->members;
+}
+
+// sluice_core_group_control returns the engine's Control; without an engine, the line rate.
+struct sluice_control sluice_core_group_control(const struct sluice_core_group *g)
+{
+	return sluice_driver_control(&g->loop.driver);
+}
+
+// sluice_core_group_outstanding is the payload of all members that the provider has.
+sluice_bytes sluice_core_group_outstanding(const struct sluice_core_group *g)
+{
+	return g->out;
+}
+
+// sluice_core_qp_join makes a queue pair that sends nothing a member of g, with a weight of 1 to MaxWeight
+// in a class below Classes. m is its place, in memory that lasts until Leave. It is started as
+// one without a group, by Start with no engine: the group's steers it. cnps is how many
+// congestion notification packets have arrived so far.
+void sluice_core_qp_join(struct sluice_core_qp *q, struct sluice_core_member *m, struct sluice_core_group *g, int64_t weight, int64_t class_, uint64_t cnps)
+{
+	*m = (struct sluice_core_member){.qp = q, .group = g, .weight = (int32_t)weight, .class_ = (int32_t)class_, .cnps = cnps};
+	q->member = m;
+	g->members++;
+}
+
+static void sluice_core_member_quit(struct sluice_core_member *m);
+static void sluice_core_member_enter(struct sluice_core_member *m);
+
+// sluice_core_member_set_share gives a member another weight and class.
+void sluice_core_member_set_share(struct sluice_core_member *m, int64_t weight, int64_t class_)
+{
+	m->weight = (int32_t)weight;
+	if (class_ == (int64_t)m->class_) {
+		return;
+	}
+	bool in_line = m->qp->filed;
+	if (in_line) {
+		sluice_core_member_quit(m);
+	}
+	m->class_ = (int32_t)class_;
+	if (in_line) {
+		sluice_core_member_enter(m);
+	}
+}
+
+// sluice_core_qp_leave takes a queue pair that was cleared out of its group, and returns the group if no
+// queue pair is left in it, else nil; nil also without a group.
+struct sluice_core_group *sluice_core_qp_leave(struct sluice_core_qp *q)
+{
+	struct sluice_core_member *m = q->member;
+	if (m == NULL) {
+		return NULL;
+	}
+	q->member = NULL;
+	m->group->members--;
+	if (m->group->members > 0) {
+		return NULL;
+	}
+	return m->group;
+}
+
+// sluice_core_qp_group is the queue pair's, or nil.
+struct sluice_core_group *sluice_core_qp_group(const struct sluice_core_qp *q)
+{
+	if (q->member == NULL) {
+		return NULL;
+	}
+	return q->member->group;
+}
+
+// sluice_core_qp_loop_of is the control loop that steers the queue pair: its own, or its group's.
+static struct sluice_core_loop *sluice_core_qp_loop_of(struct sluice_core_qp *q)
+{
+	if (q->member != NULL) {
+		return &q->member->group->loop;
+	}
+	return &q->loop;
+}
+
+// sluice_core_qp_paced is the scheduler's flow of the queue pair's segments.
+static sluice_limiter_flow_id sluice_core_qp_paced(const struct sluice_core_qp *q)
+{
+	if (q->member != NULL) {
+		return q->member->group->flow;
+	}
+	return q->flow;
+}
+
+static void sluice_core_member_look(struct sluice_core_member *m, sluice_time now);
+static void sluice_core_group_file(struct sluice_core_group *g, sluice_time now);
+
+// sluice_core_member_file puts the member in line if its next segment may leave, and the first in line with the
+// scheduler.
+static void sluice_core_member_file(struct sluice_core_member *m, sluice_time now)
+{
+	if (!m->qp->filed) {
+		sluice_core_member_look(m, now);
+	}
+	sluice_core_group_file(m->group, now);
+}
+
+static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_core_qp *q);
+static sluice_time sluice_core_group_shut_time(const struct sluice_core_group *g, sluice_time now);
+
+// sluice_core_member_look puts the member in line if its next segment may leave.
+static void sluice_core_member_look(struct sluice_core_member *m, sluice_time now)
+{
+	struct sluice_core_qp_ready_result got = sluice_core_qp_ready(m->qp);
+	sluice_core_hold why = got.r1;
+	if (why == SLUICE_CORE_HELD_NONE) {
+		sluice_core_member_enter(m);
+		sluice_core_qp_held(m->qp, now, SLUICE_CORE_HELD_FILED);
+		m->shut_seen = sluice_core_group_shut_time(m->group, now);
+		return;
+	}
+	sluice_core_qp_held(m->qp, now, why);
+}
+
+static void sluice_core_member_append(struct sluice_core_member *m, struct sluice_core_queue *to);
+
+// sluice_core_member_enter puts the member at the end of its line.
+static void sluice_core_member_enter(struct sluice_core_member *m)
+{
+	struct sluice_core_group *g = m->group;
+	m->qp->filed = true;
+	sluice_core_member_append(m, &g->lines[sluice_at((uint64_t)m->class_, 4)]);
+	g->ready |= (uint32_t)sluice_shl(1, (uint64_t)m->class_);
+}
+
+static void sluice_core_member_append(struct sluice_core_member *m, struct sluice_core_queue *to)
+{
+	m->next = NULL;
+	m->prev = to->last;
+	if (to->last != NULL) {
+		to->last->next = m;
+	} else {
+		to->first = m;
+	}
+	to->last = m;
+}
+
+static void sluice_core_member_unlink(const struct sluice_core_member *m, struct sluice_core_queue *from);
+
+// sluice_core_member_quit takes the member out of its line. Credit of a turn is not kept; debt is.
+static void sluice_core_member_quit(struct sluice_core_member *m)
+{
+	struct sluice_core_group *g = m->group;
+	m->qp->filed = false;
+	m->credit = sluice_min(m->credit, 0);
+	struct sluice_core_queue *line = &g->lines[sluice_at((uint64_t)m->class_, 4)];
+	sluice_core_member_unlink(m, line);
+	if (line->first == NULL) {
+		line->owed = 0;
+		g->ready &= ~(uint32_t)sluice_shl(1, (uint64_t)m->class_);
+	}
+}
+
+static void sluice_core_member_unlink(const struct sluice_core_member *m, struct sluice_core_queue *from)
+{
+	if (m->prev != NULL) {
+		m->prev->next = m->next;
+	} else {
+		from->first = m->next;
+	}
+	if (m->next != NULL) {
+		m->next->prev = m->prev;
+	} else {
+		from->last = m->prev;
+	}
+}
+
+static void sluice_core_group_withdraw(struct sluice_core_group *g);
+
+// sluice_core_member_withdraw takes a member's segment back.
+static void sluice_core_member_withdraw(struct sluice_core_member *m)
+{
+	struct sluice_core_group *g = m->group;
+	if (m->qp->filed) {
+		sluice_core_member_quit(m);
+	}
+	if (g->ready == 0) {
+		sluice_core_group_withdraw(g);
+	}
+}
+
+static void sluice_core_group_withdraw(struct sluice_core_group *g)
+{
+	if (g->filed) {
+		sluice_limiter_withdraw(g->core->sched, g->flow);
+		g->filed = false;
+	}
+}
+
+static uint32_t sluice_core_qp_next(const struct sluice_core_qp *q);
+
+// sluice_core_group_first returns the member whose segment leaves next. Some member is in line.
+static struct sluice_core_member *sluice_core_group_first(struct sluice_core_group *g)
+{
+	int64_t class_ = SLUICE_CORE_CLASSES - 1;
+	while (((uint32_t)sluice_shr(g->ready, (uint64_t)class_) & 1) == 0) {
+		class_--;
+	}
+	for (int64_t lower = 0; lower < class_; lower++) { // none in most groups
+		struct sluice_core_queue *line = &g->lines[sluice_at((uint64_t)lower, 4)];
+		if (line->first != NULL && line->owed >= 100 * sluice_max((int64_t)sluice_core_qp_next(line->first->qp), SLUICE_CORE_LEAST_COST)) {
+			class_ = lower;
+		}
+	}
+	struct sluice_core_member *m = g->lines[sluice_at((uint64_t)class_, 4)].first;
+	if (m->credit <= 0) {
+		g->quantum = sluice_max(sluice_max(g->quantum, (int64_t)sluice_core_qp_next(m->qp)), SLUICE_CORE_LEAST_COST);
+		m->credit += (int64_t)m->weight * g->quantum;
+	}
+	return m;
+}
+
+static bool sluice_core_group_fits(struct sluice_core_group *g, sluice_time now, sluice_bytes n);
+
+// sluice_core_group_file puts the first in line with the scheduler, if the window takes its segment.
+static void sluice_core_group_file(struct sluice_core_group *g, sluice_time now)
+{
+	if (g->filed || g->ready == 0) {
+		return;
+	}
+	sluice_bytes n = (int64_t)sluice_core_qp_next(sluice_core_group_first(g)->qp);
+	if (sluice_core_group_fits(g, now, n)) {
+		sluice_limiter_enqueue(g->core->sched, now, g->flow, n);
+		g->filed = true;
+	}
+}
+
+// sluice_core_group_fits reports whether the window takes n more bytes, and counts the time for which it did not.
+static bool sluice_core_group_fits(struct sluice_core_group *g, sluice_time now, sluice_bytes n)
+{
+	if (sluice_driver_fits(&g->loop.driver, g->out, n)) {
+		g->shut_sum = sluice_core_group_shut_time(g, now);
+		g->shut = false;
+		return true;
+	}
+	sluice_driver_shut(&g->loop.driver);
+	if (!g->shut) {
+		g->shut = true;
+		g->shut_from = now;
+	}
+	return false;
+}
+
+// sluice_core_group_shut_time is for how long the window has held a segment back until now.
+static sluice_time sluice_core_group_shut_time(const struct sluice_core_group *g, sluice_time now)
+{
+	if (g->shut && now > g->shut_from) {
+		return g->shut_sum + now - g->shut_from;
+	}
+	return g->shut_sum;
+}
+
+static void sluice_core_member_leaves(struct sluice_core_member *m, sluice_time now, sluice_bytes n);
+static void sluice_core_group_release(struct sluice_core_group *g, sluice_time now, sluice_time at);
+
+// sluice_core_group_due claims the segment that the scheduler released, and what it lets go after that: QP.settle
+// and what follows it in Core.Due, for a group. The scheduler holds the size of the segment
+// that was first when it was filed.
+static void sluice_core_group_due(struct sluice_core_group *g, sluice_time now, sluice_time at)
+{
+	g->filed = false;
+	struct sluice_core_member *m = sluice_core_group_first(g);
+	sluice_bytes n = (int64_t)sluice_core_qp_next(m->qp);
+	if (!sluice_core_group_fits(g, now, n)) { // it is longer than that one
+		sluice_limiter_resize(g->core->sched, g->flow, 0);
+		return;
+	}
+	sluice_limiter_resize(g->core->sched, g->flow, n);
+	sluice_core_member_leaves(m, now, n);
+	sluice_core_group_release(g, now, at);
+}
+
+// sluice_core_group_release is QP.release for the members in line.
+static void sluice_core_group_release(struct sluice_core_group *g, sluice_time now, sluice_time at)
+{
+	struct sluice_core *c = g->core;
+	if (g->filed) {
+		return;
+	}
+	while (g->ready != 0 && c->n_claims < c->claims.len) {
+		struct sluice_core_member *m = sluice_core_group_first(g);
+		sluice_bytes n = (int64_t)sluice_core_qp_next(m->qp);
+		if (!sluice_core_group_fits(g, now, n)) {
+			return;
+		}
+		struct sluice_limiter_offer_by_result got = sluice_limiter_offer_by(c->sched, at, now, g->flow, n);
+		sluice_time by = got.value;
+		bool leaves = got.ok;
+		if (!leaves) {
+			g->filed = true;
+			return;
+		}
+		at = sluice_max(at, by);
+		sluice_core_member_leaves(m, now, n);
+	}
+	sluice_core_group_file(g, at);
+}
+
+// sluice_core_member_leaves claims the member's next segment, of n bytes, and puts the member in line again if it
+// has another: at the end if its turn is over.
+static void sluice_core_member_leaves(struct sluice_core_member *m, sluice_time now, sluice_bytes n)
+{
+	struct sluice_core_qp *q = m->qp;
+	struct sluice_core_group *g = m->group;
+	sluice_core_qp_settle(q, now);
+	sluice_bytes cost = sluice_max(n, SLUICE_CORE_LEAST_COST);
+	m->credit -= cost;
+	struct sluice_core_queue *line = &g->lines[sluice_at((uint64_t)m->class_, 4)];
+	line->owed = sluice_max(line->owed - 100 * cost, 0);
+	for (int32_t lower = 0; lower < m->class_; lower++) {
+		if (g->lines[sluice_at((uint64_t)lower, 4)].first != NULL) {
+			g->lines[sluice_at((uint64_t)lower, 4)].owed += SLUICE_CORE_FLOOR * cost;
+		}
+	}
+	sluice_core_qp_claim(q, now);
+	struct sluice_core_qp_ready_result got = sluice_core_qp_ready(q);
+	sluice_core_hold why = got.r1;
+	if (why != SLUICE_CORE_HELD_NONE) {
+		sluice_core_member_quit(m);
+		sluice_core_qp_held(q, now, why);
+		return;
+	}
+	if (m->credit <= 0 && line->last != m) {
+		sluice_core_member_unlink(m, line);
+		sluice_core_member_append(m, line);
+	}
+}
+
+// sluice_core_member_release is QP.release for a member.
+static void sluice_core_member_release(struct sluice_core_member *m, sluice_time now, sluice_time at)
+{
+	if (!m->qp->filed) {
+		sluice_core_member_look(m, now);
+	}
+	sluice_core_group_release(m->group, now, at);
+}
+
+// sluice_core_group_sends takes note that n bytes of a member leave.
+static void sluice_core_group_sends(struct sluice_core_group *g, sluice_bytes n)
+{
+	g->sent += n;
+	g->out += n;
+}
+
+// sluice_core_qp_left takes note that the queue pair had before bytes with the provider.
+static void sluice_core_qp_left(const struct sluice_core_qp *q, sluice_bytes before)
+{
+	if (q->member != NULL) {
+		q->member->group->out -= before - sluice_completions_table_outstanding(&q->table);
+	}
+}
+
+// sluice_core_qp_pass_on lets others of the group have what the queue pair no longer uses.
+static void sluice_core_qp_pass_on(const struct sluice_core_qp *q, sluice_time now)
+{
+	if (q->member != NULL) {
+		sluice_core_group_file(q->member->group, now);
+	}
+}
+
+// sluice_core_group_shrinks takes the segment that is with the scheduler back, if the window no longer takes it.
+static void sluice_core_group_shrinks(struct sluice_core_group *g, sluice_time now)
+{
+	if (g->filed && !sluice_core_group_fits(g, now, (int64_t)sluice_core_qp_next(sluice_core_group_first(g)->qp))) {
+		sluice_core_group_withdraw(g);
+	}
+}
+
+// sluice_core_member_fresh_cnps takes the number of notifications of the member so far, and returns how many of
+// them are new to the engine: none soon after others that were.
+static uint64_t sluice_core_member_fresh_cnps(struct sluice_core_member *m, uint64_t total)
+{
+	struct sluice_core_group *g = m->group;
+	uint64_t fresh = total - m->cnps;
+	m->cnps = total;
+	if (fresh == 0 || g->loop.last_ack < g->next_cnp) {
+		return 0;
+	}
+	g->next_cnp = g->loop.last_ack + SLUICE_CORE_CNP_SPACING;
+	return fresh;
+}
+
+static void sluice_core_loop_set_back(struct sluice_core_loop *l, sluice_time by);
+
+static void sluice_core_group_set_back(struct sluice_core_group *g, sluice_time by)
+{
+	sluice_time was = sluice_time_set_back(g->shut_from, by);
+	sluice_time was2 = sluice_time_set_back(g->next_cnp, by);
+	g->shut_sum = 0;
+	g->shut_from = was;
+	g->next_cnp = was2;
+	sluice_core_loop_set_back(&g->loop, by);
 }
 
 // sluice_core_qp_held notes the reason that holds the queue pair from now on.
@@ -161,7 +603,8 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 	}
 }
 
-static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now);
+static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_core_qp *q, sluice_time now);
+static bool sluice_core_qp_in_line(const struct sluice_core_qp *q);
 
 // sluice_core_qp_settle counts the time until now for the reason that holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
@@ -171,21 +614,31 @@ static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 		sluice_time rate = got.rate;
 		sluice_time other = got.other;
 		q->recent[SLUICE_CORE_HELD_RATE] += rate;
-		q->recent[sluice_at((uint64_t)q->hold, 7)] += other;
+		if (sluice_core_qp_in_line(q)) {
+			q->recent[SLUICE_CORE_HELD_WINDOW] += other;
+			q->member->shut_seen = sluice_core_group_shut_time(q->member->group, now);
+		} else {
+			q->recent[sluice_at((uint64_t)q->hold, 7)] += other;
+		}
 		q->held_from = now;
 	}
 }
 
 // sluice_core_qp_since returns for how much of the time from held_from to now the rate alone would hold
-// the queue pair, and the rest.
-static struct sluice_core_qp_since_result sluice_core_qp_since(const struct sluice_core_qp *q, sluice_time now)
+// the queue pair, and the rest. In the line of its group that is the time for which the window
+// was shut.
+static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_core_qp *q, sluice_time now)
 {
 	sluice_time from = q->held_from;
 	sluice_time due = INT64_MIN;
+	if (sluice_core_qp_in_line(q)) {
+		sluice_time shut = sluice_min(sluice_max(sluice_core_group_shut_time(q->member->group, now) - q->member->shut_seen, 0), now - from);
+		return (struct sluice_core_qp_since_result){now - from - shut, shut};
+	}
 	if (q->hold == SLUICE_CORE_HELD_FILED) {
 		due = sluice_limiter_due(q->core->sched, q->flow);
-	} else if (q->hold == SLUICE_CORE_HELD_BOUND && sluice_driver_control(&q->driver).rate < q->line) {
-		due = sluice_limiter_next(q->core->sched, q->flow);
+	} else if (q->hold == SLUICE_CORE_HELD_BOUND && !sluice_driver_at_line(&sluice_core_qp_loop_of(q)->driver)) {
+		due = sluice_limiter_next(q->core->sched, sluice_core_qp_paced(q));
 	}
 	if (due > from) {
 		due = sluice_min(due, now);
@@ -194,10 +647,16 @@ static struct sluice_core_qp_since_result sluice_core_qp_since(const struct slui
 	return (struct sluice_core_qp_since_result){0, now - from};
 }
 
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to);
+// sluice_core_qp_in_line reports whether the queue pair waits in the line of its group.
+static bool sluice_core_qp_in_line(const struct sluice_core_qp *q)
+{
+	return q->member != NULL && q->hold == SLUICE_CORE_HELD_FILED;
+}
+
+static void sluice_core_qp_count(struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to);
 
 // sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
-void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
+void sluice_core_qp_add_held(struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
 	sluice_core_qp_count(q, now, sum);
 	for (int64_t i = 0; i < 7; i++) {
@@ -206,14 +665,18 @@ void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, st
 }
 
 // sluice_core_qp_count adds the time from held_from to now.
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to)
+static void sluice_core_qp_count(struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *to)
 {
 	if (now > q->held_from) {
 		struct sluice_core_qp_since_result got = sluice_core_qp_since(q, now);
 		sluice_time rate = got.rate;
 		sluice_time other = got.other;
 		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], rate);
-		to[sluice_at((uint64_t)q->hold, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)q->hold, 7)], other);
+		sluice_core_hold why = q->hold;
+		if (sluice_core_qp_in_line(q)) {
+			why = SLUICE_CORE_HELD_WINDOW;
+		}
+		to[sluice_at((uint64_t)why, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)why, 7)], other);
 	}
 }
 
@@ -226,6 +689,39 @@ static void sluice_core_qp_bank(struct sluice_core_qp *q, sluice_time now)
 		q->holds[i] = sluice_long_time_add(q->holds[i], q->recent[i]);
 		q->recent[i] = 0;
 	}
+}
+
+// sluice_core_loop_hold begins without an engine, at a port of that line rate.
+static void sluice_core_loop_hold(struct sluice_core_loop *l, sluice_rate line)
+{
+	l->sampled = true;
+	sluice_driver_hold(&l->driver, (struct sluice_control){.rate = sluice_max(line, 1), .window = SLUICE_UNLIMITED});
+}
+
+// sluice_core_loop_start installs an engine, or nil for none, at a port of that line rate.
+static void sluice_core_loop_start(struct sluice_core_loop *l, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes segment, const struct sluice_core_config *c)
+{
+	l->last_ack = now;
+	l->bypass = 0;
+	l->sampled = true;
+	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
+	bool ok = b != NULL;
+	if (ok && c->bypass) {
+		l->bypass = sluice_engine_bypass_below(b);
+	}
+	if (engine == NULL) {
+		sluice_driver_hold(&l->driver, (struct sluice_control){.rate = line, .window = SLUICE_UNLIMITED});
+		return;
+	}
+	sluice_driver_start(&l->driver, engine, line, segment, c->base_rtt);
+}
+
+static void sluice_core_loop_set_back(struct sluice_core_loop *l, sluice_time by)
+{
+	sluice_time was = sluice_time_set_back(l->repaired, by);
+	l->last_ack = sluice_time_set_back(l->last_ack, by);
+	l->repaired = was;
+	sluice_driver_set_back(&l->driver, by);
 }
 
 static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time now, sluice_time t);
@@ -272,6 +768,13 @@ static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time 
 			sluice_core_qp_set_back(q, by);
 		}
 	}
+	struct sluice_core_group_pointer_slice part2 = c->groups;
+	for (int64_t i2 = 0; i2 < part2.len; i2++) {
+		struct sluice_core_group *g = part2.at[i2];
+		if (g != NULL) {
+			sluice_core_group_set_back(g, by);
+		}
+	}
 	sluice_limiter_set_back(c->sched, by);
 	sluice_completions_clock_set_back(c->clock, by);
 	c->gaps_end = sluice_time_set_back(c->gaps_end, by);
@@ -282,12 +785,13 @@ static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time 
 static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
 	sluice_core_qp_bank(q, by);
-	sluice_time was = sluice_time_set_back(q->last_ack, by);
-	sluice_time was2 = sluice_time_set_back(q->repaired, by);
+	if (q->member != NULL) {
+		sluice_time was = sluice_time_set_back(q->member->last_ack, by);
+		q->member->shut_seen = 0;
+		q->member->last_ack = was; // the group's sum begins again
+	}
 	q->held_from = sluice_time_set_back(q->held_from, by);
-	q->last_ack = was;
-	q->repaired = was2;
-	sluice_driver_set_back(&q->driver, by);
+	sluice_core_loop_set_back(&q->loop, by);
 	sluice_completions_table_set_back(&q->table, by);
 }
 
@@ -317,24 +821,23 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.cut_immediate = a->cut_immediate,
 		.largest_inline = (int32_t)a->cap.max_inline_data,
 		.index = (int32_t)a->index,
-		.depth = (int32_t)a->depth,
-		.sges = (int32_t)a->cap.max_send_sge,
+		.depth = (int16_t)sluice_min(a->depth, 32767),
+		.sges = (int16_t)sluice_min(a->cap.max_send_sge, 32767),
 		.longest = SLUICE_IB_MAX_MESSAGE,
 		.limit = a->limit,
 		.largest = a->segment,
 		.first_claim = SLUICE_CORE_NONE,
 		.line = a->line,
 		.wire = a->line,
-		.mtu = a->mtu,
+		.mtu = (uint16_t)a->mtu,
 		.timeout = SLUICE_CORE_NO_TIMEOUT,
-		.sampled = true,
 		.table = table,
 		.requests = requests,
 		.sgl = sgl,
 		.inline_ = inline_,
 	};
 	q->size.bytes = -1;
-	sluice_driver_hold(&q->driver, (struct sluice_control){.rate = sluice_max(a->line, 1), .window = SLUICE_UNLIMITED});
+	sluice_core_loop_hold(&q->loop, a->line);
 	c->flows.at[sluice_at((uint64_t)flow, (uint64_t)c->flows.len)] = q;
 }
 
@@ -371,15 +874,15 @@ sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q)
 }
 
 // sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
-struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q)
+struct sluice_control sluice_core_qp_control(struct sluice_core_qp *q)
 {
-	return sluice_driver_control(&q->driver);
+	return sluice_driver_control(&sluice_core_qp_loop_of(q)->driver);
 }
 
 // sluice_core_qp_engine is the engine, or nil.
-struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q)
+struct sluice_engine *sluice_core_qp_engine(struct sluice_core_qp *q)
 {
-	return sluice_driver_engine(&q->driver);
+	return sluice_driver_engine(&sluice_core_qp_loop_of(q)->driver);
 }
 
 // sluice_core_qp_outstanding is the payload bytes that the provider has.
@@ -404,7 +907,7 @@ struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluic
 // sluice_core_qp_set_mtu sets the path's MTU.
 void sluice_core_qp_set_mtu(struct sluice_core_qp *q, sluice_ib_mtu m)
 {
-	q->mtu = m;
+	q->mtu = (uint16_t)m;
 	q->size.bytes = -1;
 }
 
@@ -422,7 +925,7 @@ void sluice_core_qp_set_longest(struct sluice_core_qp *q, uint32_t bytes)
 // not known.
 void sluice_core_qp_set_reads(struct sluice_core_qp *q, int64_t most)
 {
-	q->rd_max = (int32_t)most;
+	q->rd_max = (int16_t)sluice_min(most, 32767);
 }
 
 // sluice_core_qp_set_timeout sets the queue pair's acknowledgement timeout as ibv_qp_attr has it: the time is
@@ -452,8 +955,6 @@ void sluice_core_qp_set_limiter(struct sluice_core_qp *q, sluice_rate r)
 	}
 }
 
-static void sluice_core_qp_pace(const struct sluice_core_qp *q);
-
 // sluice_core_qp_start installs an engine, or nil for none, at a port of that line rate. cnps is
 // how many congestion notification packets have arrived so far.
 void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes limit, uint64_t cnps)
@@ -462,22 +963,10 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->wire = line;
 	q->limit = limit;
 	q->size.bytes = -1;
-	q->last_ack = now;
-	q->bypass = 0;
-	q->sampled = true;
 	q->retransmits = 0;
-	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
-	bool ok = b != NULL;
-	if (ok && q->core->cfg.bypass) {
-		q->bypass = sluice_engine_bypass_below(b);
-	}
-	if (engine == NULL) {
-		sluice_driver_hold(&q->driver, (struct sluice_control){.rate = line, .window = SLUICE_UNLIMITED});
-	} else {
-		sluice_driver_start(&q->driver, engine, line, q->largest, q->core->cfg.base_rtt);
-		sluice_driver_cnps(&q->driver, cnps);
-	}
-	sluice_core_qp_pace(q);
+	sluice_core_loop_start(&q->loop, now, engine, line, q->largest, &q->core->cfg);
+	sluice_driver_cnps(&q->loop.driver, cnps);
+	sluice_core_pace(q->core, q->flow, &q->loop);
 }
 
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.
@@ -527,7 +1016,10 @@ int64_t sluice_core_qp_clear(struct sluice_core_qp *q, sluice_time now, struct s
 	q->unsent = 0;
 	lost = sluice_completions_table_in_flight(&q->table);
 	q->core->in_flight -= lost;
+	sluice_bytes before = sluice_completions_table_outstanding(&q->table);
 	sluice_completions_table_reset(&q->table);
+	sluice_core_qp_left(q, before);
+	sluice_core_qp_pass_on(q, now);
 	return lost;
 }
 
@@ -539,11 +1031,14 @@ void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now)
 	sluice_core_qp_withdraw(q);
 	sluice_core_qp_held(q, now, SLUICE_CORE_HELD_IDLE);
 	q->unsent = 0;
+	sluice_core_qp_pass_on(q, now);
 }
 
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
 {
-	if (q->filed) {
+	if (q->member != NULL) {
+		sluice_core_member_withdraw(q->member);
+	} else if (q->filed) {
 		sluice_limiter_withdraw(q->core->sched, q->flow);
 		q->filed = false;
 	}
@@ -651,13 +1146,15 @@ static uint32_t sluice_core_qp_next(const struct sluice_core_qp *q)
 	return (uint32_t)q->largest;
 }
 
-static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_core_qp *q);
-
 // sluice_core_qp_file gives the segment at the cursor to the scheduler if it could leave now as
 // far as everything but the pace is concerned. It is tried again whenever
 // something completes, so a segment that has to wait keeps its place.
 void sluice_core_qp_file(struct sluice_core_qp *q, sluice_time now)
 {
+	if (q->member != NULL) {
+		sluice_core_member_file(q->member, now);
+		return;
+	}
 	if (q->filed) {
 		return;
 	}
@@ -678,6 +1175,10 @@ void sluice_core_qp_file(struct sluice_core_qp *q, sluice_time now)
 static void sluice_core_qp_release(struct sluice_core_qp *q, sluice_time now, sluice_time at)
 {
 	struct sluice_core *c = q->core;
+	if (q->member != NULL) {
+		sluice_core_member_release(q->member, now, at);
+		return;
+	}
 	if (q->filed) {
 		return;
 	}
@@ -747,19 +1248,19 @@ static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_cor
 static sluice_core_hold sluice_core_qp_fits(struct sluice_core_qp *q, sluice_bytes n)
 {
 	sluice_bytes out = sluice_completions_table_outstanding(&q->table);
-	bool fits = sluice_driver_fits(&q->driver, out, n);
 	bool bounded = out > 0 && out + n > q->limit;
+	bool fits = q->member != NULL || sluice_driver_fits(&q->loop.driver, out, n); // a group sees to its window itself
 	if (fits && bounded) {
 		return SLUICE_CORE_HELD_BOUND;
 	} else if (fits) {
 		return SLUICE_CORE_HELD_NONE;
 	} else if (!bounded) {
-		sluice_driver_shut(&q->driver);
+		sluice_driver_shut(&q->loop.driver);
 	}
 	return SLUICE_CORE_HELD_WINDOW;
 }
 
-static void sluice_core_qp_sent(struct sluice_core_qp *q, sluice_time now, sluice_bytes n);
+static void sluice_core_qp_sent(const struct sluice_core_qp *q, sluice_time now, sluice_bytes n, struct sluice_core_loop *l);
 
 // sluice_core_qp_claim takes the segment at the cursor, which the scheduler released, and moves
 // the cursor on.
@@ -787,14 +1288,18 @@ static void sluice_core_qp_claim(struct sluice_core_qp *q, sluice_time now)
 	x->last = last;
 	x->next = SLUICE_CORE_NONE;
 	if (q->first_claim == SLUICE_CORE_NONE) {
-		q->first_claim = (int32_t)i;
+		q->first_claim = (int16_t)i;
 	} else {
 		c->claims.at[sluice_at((uint64_t)q->last_claim, (uint64_t)c->claims.len)].next = (int32_t)i;
 	}
-	q->last_claim = (int32_t)i;
+	q->last_claim = (int16_t)i;
 
-	if (sluice_driver_engine(&q->driver) != NULL) {
-		sluice_core_qp_sent(q, now, (int64_t)n);
+	if (q->member != NULL) {
+		sluice_core_group_sends(q->member->group, (int64_t)n);
+	}
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
+	if (sluice_driver_engine(&l->driver) != NULL) {
+		sluice_core_qp_sent(q, now, (int64_t)n, l);
 	}
 	if (last) {
 		q->unsent--;
@@ -879,8 +1384,10 @@ struct sluice_core_qp_complete_result sluice_core_qp_complete(struct sluice_core
 	int64_t done = 0;
 	bool ok = false;
 	int64_t before = sluice_completions_table_in_flight(&q->table);
+	sluice_bytes bytes = sluice_completions_table_outstanding(&q->table);
 	ok = sluice_completions_table_complete(&q->table, (uint32_t)wc->wrid, wc, out);
 	done = before - sluice_completions_table_in_flight(&q->table);
+	sluice_core_qp_left(q, bytes);
 	q->core->in_flight -= done;
 	return (struct sluice_core_qp_complete_result){done, ok};
 }
@@ -912,7 +1419,8 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 		sluice_core_departed(c, now, done, q, wc->timestamp, x);
 	}
 	bool early = x->retransmits != q->retransmits;
-	bool repaired = early || done - seg->posted_at >= sluice_core_qp_ack_timeout(q) || !q->sampled;
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
+	bool repaired = early || done - seg->posted_at >= sluice_core_qp_ack_timeout(q) || !l->sampled;
 	struct sluice_core_size *size = sluice_core_qp_size_of(q, seg->bytes);
 	struct sluice_completions_round_trip_result got2 = sluice_completions_round_trip(seg->posted_at, done, size->wire);
 	sluice_time rtt = got2.rtt;
@@ -927,19 +1435,28 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 		net = got3.r1;
 	}
 	x->rtt = rtt;
-	struct sluice_engine *engine = sluice_driver_engine(&q->driver);
+	struct sluice_engine *engine = sluice_driver_engine(&l->driver);
 	if (engine == NULL && !x->watched) {
 		return;
 	}
 
 	// The engine's time does not run backwards, whatever calibration does.
-	sluice_time before = q->last_ack;
-	q->last_ack = sluice_max(before, done);
+	sluice_time before = l->last_ack;
+	l->last_ack = sluice_max(before, done);
+	struct sluice_core_member *m = q->member;
+	if (m != NULL) {
+		before = m->last_ack;
+		m->last_ack = l->last_ack;
+	}
 	if (x->counts_cnps && engine != NULL) {
 		// cnps that arrived since the last completion share its time.
-		x->fresh_cnps = sluice_driver_cnps(&q->driver, x->cnps);
+		if (m == NULL) {
+			x->fresh_cnps = sluice_driver_cnps(&l->driver, x->cnps);
+		} else {
+			x->fresh_cnps = sluice_core_member_fresh_cnps(m, x->cnps);
+		}
 		if (x->fresh_cnps > 0) {
-			if (sluice_core_qp_obey(q, now, sluice_engine_on_cnp(engine, q->last_ack))) {
+			if (sluice_core_qp_obey(q, now, sluice_engine_on_cnp(engine, l->last_ack))) {
 				x->marks |= SLUICE_CORE_CUT_BY_CNP;
 			}
 		}
@@ -951,16 +1468,16 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 		}
 		engine = NULL;
 	} else {
-		q->sampled = true;
+		l->sampled = true;
 	}
-	if (net < q->bypass && !x->watched && sluice_driver_control(&q->driver).rate >= q->line) {
+	if (net < l->bypass && !x->watched && sluice_driver_at_line(&l->driver)) {
 		x->marks |= SLUICE_CORE_BYPASSED;
 		return;
 	}
 	struct sluice_ack *a = &x->ack;
 	// Field by field: a literal would be made elsewhere and copied. The report's
 	// are zero unless there is one.
-	a->now = q->last_ack;
+	a->now = l->last_ack;
 	a->sent_at = seg->posted_at;
 	a->rtt = rtt;
 	a->net_rtt = net;
@@ -968,7 +1485,13 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 	a->packets = size->packets;
 	a->acked = seg->acked;
 	a->sent = seg->sent;
-	sluice_driver_complete(&q->driver, a, sluice_completions_table_outstanding(&q->table));
+	sluice_bytes out = sluice_completions_table_outstanding(&q->table);
+	if (m != NULL) {
+		out = m->group->out;
+		a->acked = m->group->sent - out;
+		a->sent = m->group->sent;
+	}
+	sluice_driver_complete(&l->driver, a, out);
 	if (x->has_report) {
 		x->has_report = false;
 		a->ecn = false;
@@ -1004,14 +1527,15 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 // take a timeout each, every other one counts.
 static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time now, sluice_time before, struct sluice_engine *engine, bool early, struct sluice_core_sample *x)
 {
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
 	sluice_time posted = x->segment.posted_at;
-	if (q->sampled || posted >= q->repaired) {
-		if (!q->sampled || (!early && q->last_ack - sluice_max(before, posted) < sluice_core_qp_ack_timeout(q))) {
+	if (posted >= l->repaired) {
+		if (!l->sampled || (!early && l->last_ack - sluice_max(before, posted) < sluice_core_qp_ack_timeout(q))) {
 			return false;
 		}
-		q->repaired = q->last_ack;
-		q->sampled = false;
-		if (engine != NULL && sluice_core_qp_obey(q, now, sluice_engine_on_timeout(engine, q->last_ack))) {
+		l->repaired = l->last_ack;
+		l->sampled = false;
+		if (engine != NULL && sluice_core_qp_obey(q, now, sluice_engine_on_timeout(engine, l->last_ack))) {
 			x->marks |= SLUICE_CORE_CUT;
 		}
 	}
@@ -1019,14 +1543,14 @@ static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time no
 	return true;
 }
 
-// sluice_core_qp_sent takes note that n bytes leave now, which an engine paces.
-static void sluice_core_qp_sent(struct sluice_core_qp *q, sluice_time now, sluice_bytes n)
+// sluice_core_qp_sent takes note that n bytes leave now, which the engine of l paces.
+static void sluice_core_qp_sent(const struct sluice_core_qp *q, sluice_time now, sluice_bytes n, struct sluice_core_loop *l)
 {
-	sluice_driver_sent(&q->driver, now, n);
-	if (sluice_driver_control(&q->driver).rate >= q->line) {
+	sluice_driver_sent(&l->driver, now, n);
+	if (sluice_driver_at_line(&l->driver)) {
 		return;
 	}
-	sluice_time gap = sluice_driver_gap(&q->driver);
+	sluice_time gap = sluice_driver_gap(&l->driver);
 	if (n > q->largest || n == 0) {
 		gap *= sluice_div(n + q->largest - 1, q->largest);
 	}
@@ -1036,7 +1560,7 @@ static void sluice_core_qp_sent(struct sluice_core_qp *q, sluice_time now, sluic
 static struct sluice_core_size *sluice_core_qp_size_of(struct sluice_core_qp *q, sluice_bytes n)
 {
 	if (n != q->size.bytes) {
-		sluice_bytes mtu = q->mtu;
+		sluice_bytes mtu = (int64_t)q->mtu;
 		q->size = (struct sluice_core_size){
 			.bytes = n,
 			.wire = sluice_rate_serialize(q->wire, n),
@@ -1051,31 +1575,36 @@ static struct sluice_core_size *sluice_core_qp_size_of(struct sluice_core_qp *q,
 // section 5); a window that closed takes the segment back.
 static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struct sluice_control control)
 {
-	if (q->hold == SLUICE_CORE_HELD_BOUND && control.rate != sluice_driver_control(&q->driver).rate) {
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
+	if (q->hold == SLUICE_CORE_HELD_BOUND && control.rate != sluice_driver_control(&l->driver).rate) {
 		sluice_core_qp_settle(q, now); // by the rate that held until now
 	}
-	sluice_change change = sluice_driver_apply(&q->driver, control);
+	sluice_change change = sluice_driver_apply(&l->driver, control);
 	if (change == 0) {
 		return false;
 	}
 	if ((uint8_t)(change & SLUICE_CHANGED_RATE) != 0) {
-		sluice_core_qp_pace(q);
+		sluice_core_pace(q->core, sluice_core_qp_paced(q), l);
 	}
-	if ((uint8_t)(change & SLUICE_CHANGED_WINDOW) != 0 && q->filed && sluice_core_qp_fits(q, (int64_t)sluice_core_qp_next(q)) != SLUICE_CORE_HELD_NONE) {
-		sluice_core_qp_withdraw(q);
+	if ((uint8_t)(change & SLUICE_CHANGED_WINDOW) != 0) {
+		if (q->member != NULL) {
+			sluice_core_group_shrinks(q->member->group, now);
+		} else if (q->filed && sluice_core_qp_fits(q, (int64_t)sluice_core_qp_next(q)) != SLUICE_CORE_HELD_NONE) {
+			sluice_core_qp_withdraw(q);
+		}
 	}
 	return (uint8_t)(change & SLUICE_CHANGED_DOWN) != 0;
 }
 
-// sluice_core_qp_pace gives the scheduler the current rate.
-static void sluice_core_qp_pace(const struct sluice_core_qp *q)
+// sluice_core_pace gives the scheduler the current rate of a loop.
+static void sluice_core_pace(const struct sluice_core *c, sluice_limiter_flow_id flow, const struct sluice_core_loop *l)
 {
-	sluice_rate rate = sluice_driver_control(&q->driver).rate;
-	if (rate >= q->line) {
+	sluice_rate rate = sluice_driver_control(&l->driver).rate;
+	if (sluice_driver_at_line(&l->driver)) {
 		rate = SLUICE_LIMITER_UNPACED;
 	}
 	// The rate is positive, which is all that SetRate asks for.
-	(void)sluice_limiter_set_rate(q->core->sched, q->flow, sluice_max(rate, 1));
+	(void)sluice_limiter_set_rate(c->sched, flow, sluice_max(rate, 1));
 }
 
 // sluice_core_sample_without_turnaround subtracts from a round trip the time that the peer took to answer,
@@ -1130,7 +1659,7 @@ static void sluice_core_departed(const struct sluice_core *c, sluice_time now, s
 	}
 	sluice_bytes rest = seg->bytes - 1;
 	if (rest > 0) {
-		rest -= sluice_rem(rest, q->mtu); // all but the last packet
+		rest -= sluice_rem(rest, (int64_t)q->mtu); // all but the last packet
 		end -= sluice_rate_serialize(q->wire, rest);
 	}
 	seg->posted_at = sluice_max(sluice_max(seg->posted_at, from), end);

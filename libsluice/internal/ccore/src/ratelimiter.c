@@ -292,6 +292,16 @@ struct sluice_limiter_dequeue_at_result sluice_limiter_dequeue_at(struct sluice_
 	return (struct sluice_limiter_dequeue_at_result){0, false};
 }
 
+// sluice_limiter_resize says that the segment of the flow that left last was of n bytes, and not of as many as
+// it was enqueued with: the flow's next is due by that. It panics if n is not from 0 to 4 GiB - 1.
+static void sluice_limiter_resize(const struct sluice_limiter *s, sluice_limiter_flow_id id, sluice_bytes n)
+{
+	if (n < 0 || n > 4294967295) {
+		sluice_limiter_misuse(id, "was given a segment of a size that none has");
+	}
+	sluice_limiter_flow(s, id)->last = (uint32_t)n;
+}
+
 // sluice_limiter_next_due returns the exact time at which the next segment is due, or Never if none
 // is enqueued. If one is due already, NextDue returns the last now passed to the
 // scheduler. If rates have decreased since their segments were filed, Dequeue may

@@ -209,6 +209,19 @@ extern "C" {
 
 #define SLUICE_CORE_NONE (-1)
 
+// SLUICE_CORE_CLASSES are the classes of a Group's members. A higher one goes first.
+#define SLUICE_CORE_CLASSES 4
+
+// SLUICE_CORE_FLOOR is the share of a class, in hundredths of what higher classes send, that they
+// leave it while it waits.
+#define SLUICE_CORE_FLOOR 1
+// SLUICE_CORE_LEAST_COST is what a segment counts for at least in its member's turn: its packet's
+// headers.
+#define SLUICE_CORE_LEAST_COST 64
+// SLUICE_CORE_CNP_SPACING is the least time between two notifications that the engine gets. A receiver
+// spaces those of a flow so (DCQCN, section 5: N = 50 us), and each member's alone.
+#define SLUICE_CORE_CNP_SPACING INT64_C(50000000)
+
 #define SLUICE_CORE_HELD_IDLE 0 // there is no request under way
 #define SLUICE_CORE_HELD_RATE 1 // the engine's
 #define SLUICE_CORE_HELD_FILED 2 // it is with the scheduler: held by the rate until it is due
@@ -1940,6 +1953,12 @@ struct sluice_core_qp_pointer_slice {
 	int64_t len, cap;
 };
 
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_core_group_pointer_slice {
+	struct sluice_core_group **at;
+	int64_t len, cap;
+};
+
 // sluice_core is the scheduler of a set of queue pairs and the segments that it has
 // released.
 struct sluice_core {
@@ -1947,7 +1966,8 @@ struct sluice_core {
 	struct sluice_long_time origin; // of all instants here
 	struct sluice_completions_clock *clock; // the NIC's, nil without one
 	struct sluice_limiter *sched;
-	struct sluice_core_qp_pointer_slice flows; // by ratelimiter.FlowID
+	struct sluice_core_qp_pointer_slice flows; // by ratelimiter.FlowID; nil for a group's
+	struct sluice_core_group_pointer_slice groups; // likewise; nil for a queue pair's, or short
 
 	int64_t in_flight; // segments with the provider, of all queue pairs
 	sluice_time gaps_end; // when the last gap after a segment ends
@@ -1978,8 +1998,67 @@ struct sluice_core_refusal {
 	sluice_ib_wc_status status;
 };
 
+// sluice_core_queue is the line of the members of one class whose next segment waits for the group.
+struct sluice_core_queue {
+	struct sluice_core_member *first;
+	struct sluice_core_member *last;
+	sluice_bytes owed; // hundredths of what higher classes have left to this one, and it has not sent
+};
+
+// sluice_core_loop is the control loop of one engine: that of a queue pair, or of a group.
+struct sluice_core_loop {
+	bool sampled; // a segment posted after repaired has succeeded
+	sluice_time last_ack;
+	sluice_time bypass; // net_rtt below which the engine is spared at line rate
+	struct sluice_driver driver;
+	// repaired is when what had been outstanding for a timeout completed last.
+	sluice_time repaired;
+};
+
+// sluice_core_group is queue pairs of a Core that one engine steers. The engine sees the acknowledgements
+// of all, and paces and bounds what they send together: the scheduler and the window see one
+// flow. Whose segment leaves next is decided as it leaves, by class and weight. Config.Limit,
+// the retransmission timeout and what a NIC has outstanding stay each queue pair's own.
+struct sluice_core_group {
+	struct sluice_core *core;
+	sluice_limiter_flow_id flow;
+	bool filed; // a member's segment is with the scheduler
+	bool shut; // the window has held back a member's segment, since shut_from
+	uint32_t ready; // classes that have members in line, by bit
+	int32_t members; // queue pairs
+	sluice_rate line; // of the port
+	sluice_bytes sent; // payload that all members have sent
+	sluice_bytes out; // of it with the provider
+	sluice_bytes quantum; // that a turn of weight 1 has: the longest segment so far
+	sluice_time next_cnp; // the engine takes none before
+	sluice_time shut_from;
+	sluice_time shut_sum; // for which the window held a segment back, before shut_from
+	struct sluice_core_queue lines[4];
+	struct sluice_core_loop loop;
+};
+
+// sluice_core_member is a queue pair's place in a Group.
+struct sluice_core_member {
+	struct sluice_core_qp *qp;
+	struct sluice_core_group *group;
+	struct sluice_core_member *next; // in its line
+	struct sluice_core_member *prev;
+	sluice_bytes credit; // of its turn, which ends when none is left
+	int32_t weight;
+	int32_t class_;
+	uint64_t cnps; // Sample.cnps, the last time
+	sluice_time last_ack; // the loop's, as of the member's last acknowledgement
+	sluice_time shut_seen; // the group's shutTime that its times count already
+};
+
 // sluice_core_hold is the reason that keeps a queue pair's next segment from the NIC.
 typedef uint8_t sluice_core_hold;
+
+// What sluice_core_qp_ready returns.
+struct sluice_core_qp_ready_result {
+	uint32_t value;
+	sluice_core_hold r1;
+};
 
 // What sluice_core_qp_since returns.
 struct sluice_core_qp_since_result {
@@ -2021,18 +2100,12 @@ struct sluice_core_size {
 	int32_t packets; // of the path MTU
 };
 
-/* Package ib. */
-
-// sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
-typedef int64_t sluice_ib_mtu;
-
-/* Package verbs/paced/internal/core. */
-
 // sluice_core_qp is one queue pair of a Core.
 struct sluice_core_qp {
 	// First what each segment needs, close together: with many queue pairs, most
 	// of what a segment costs is fetching this.
 	struct sluice_core *core;
+	struct sluice_core_member *member; // nil without a group, whose loop steers then
 	uint64_t wrid; // the upper half of its segments' WRIDs
 	sluice_limiter_flow_id flow;
 	sluice_ib_qp_state state;
@@ -2041,37 +2114,32 @@ struct sluice_core_qp {
 	bool sig_all;
 	bool cut_immediate;
 	uint8_t timeout; // of retransmission: ackTimeout
-	bool sampled; // a segment posted after repaired has succeeded
 	uint8_t retransmits; // Sample.Retransmits, the last time
 	uint32_t longest; // message that the port carries
 	sluice_time held_from; // since when hold, or when that was last counted
 
 	int32_t unsent; // requests that are not claimed to their end
-	int32_t depth; // segments that the provider takes
-	int32_t first_claim; // in core.claims, or none
-	int32_t last_claim; // valid unless first_claim is none
+	int16_t depth; // segments that the provider takes
+	int16_t first_claim; // in core.claims, or none
+	int16_t last_claim; // valid unless first_claim is none
+	int16_t sges; // a request has at most
+	int16_t rd_max; // reads and atomics that the NIC has outstanding; 0 if not known
+	uint16_t mtu;
 	struct sluice_core_cursor at; // where the next segment begins, valid while unsent is not 0
 
 	struct sluice_core_request_slice requests; // by slot
 	struct sluice_verbs_sge_slice sgl; // sges for each slot
-	int32_t sges;
-	int32_t rd_max; // reads and atomics that the NIC has outstanding; 0 if not known
 	sluice_bytes limit;
 	sluice_bytes largest;
-	sluice_rate line; // of the port; 0 if not known
-	sluice_time last_ack;
-	sluice_time bypass; // net_rtt below which the engine is spared at line rate
 	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
 	sluice_time recent[7]; // how long what held it, since the instants were set back
 	struct sluice_completions_table table;
-	struct sluice_driver driver; // what few segments need of it comes last
+	struct sluice_core_loop loop; // what few segments need of it comes last
 
 	// Then what few need.
 	struct sluice_long_time holds[7]; // before recent
+	sluice_rate line; // of the port; 0 if not known
 	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
-	sluice_ib_mtu mtu;
-	// repaired is when what had been outstanding for a timeout completed last.
-	sluice_time repaired;
 	struct sluice_uint8_slice inline_; // largest_inline for each slot
 	int32_t index;
 	// largest_inline is the most bytes that a request may have inline.
@@ -2085,6 +2153,9 @@ struct sluice_core_qp_finished_result {
 };
 
 /* Package ib. */
+
+// sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
+typedef int64_t sluice_ib_mtu;
 
 // sluice_ib_qp_type is the transport service of a queue pair (ibv_qp_type).
 typedef uint8_t sluice_ib_qp_type;
@@ -2115,12 +2186,6 @@ struct sluice_verbs_send_limits {
 };
 
 /* Package verbs/paced/internal/core. */
-
-// What sluice_core_qp_ready returns.
-struct sluice_core_qp_ready_result {
-	uint32_t value;
-	sluice_core_hold r1;
-};
 
 // What sluice_core_qp_complete returns.
 struct sluice_core_qp_complete_result {
@@ -2745,8 +2810,8 @@ void sluice_completions_table_set_back(const struct sluice_completions_table *t,
 
 // sluice_core_start makes c a Core without queue pairs, in the memory given: a scheduler that was
 // started, Config.Batch claims, scratch for the same number of requests, and a place
-// for the queue pair of each of the scheduler's flows.
-void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows);
+// for the queue pair, and one for the group, of each of the scheduler's flows.
+void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows, struct sluice_core_group_pointer_slice groups);
 
 // sluice_core_next_due returns when Due has something to let go, or units.Never.
 sluice_time sluice_core_next_due(const struct sluice_core *c);
@@ -2777,8 +2842,44 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 // which is reported.
 struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why);
 
+// sluice_core_add_group is AddGroup with a flow of the scheduler's that is Unpaced, and a place for it in
+// flows and groups.
+void sluice_core_add_group(struct sluice_core *c, struct sluice_core_group *g, sluice_limiter_flow_id flow, sluice_rate line);
+
+// sluice_core_remove_group forgets a group that no queue pair is in.
+void sluice_core_remove_group(const struct sluice_core *c, const struct sluice_core_group *g);
+
+// sluice_core_group_start installs the engine of a group that has none, or nil for none. A segment is what most
+// requests are cut into.
+void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment);
+
+// sluice_core_group_members is the number of queue pairs in the group.
+int64_t sluice_core_group_members(const struct sluice_core_group *g);
+
+// sluice_core_group_control returns the engine's Control; without an engine, the line rate.
+struct sluice_control sluice_core_group_control(const struct sluice_core_group *g);
+
+// sluice_core_group_outstanding is the payload of all members that the provider has.
+sluice_bytes sluice_core_group_outstanding(const struct sluice_core_group *g);
+
+// sluice_core_qp_join makes a queue pair that sends nothing a member of g, with a weight of 1 to MaxWeight
+// in a class below Classes. m is its place, in memory that lasts until Leave. It is started as
+// one without a group, by Start with no engine: the group's steers it. cnps is how many
+// congestion notification packets have arrived so far.
+void sluice_core_qp_join(struct sluice_core_qp *q, struct sluice_core_member *m, struct sluice_core_group *g, int64_t weight, int64_t class_, uint64_t cnps);
+
+// sluice_core_member_set_share gives a member another weight and class.
+void sluice_core_member_set_share(struct sluice_core_member *m, int64_t weight, int64_t class_);
+
+// sluice_core_qp_leave takes a queue pair that was cleared out of its group, and returns the group if no
+// queue pair is left in it, else nil; nil also without a group.
+struct sluice_core_group *sluice_core_qp_leave(struct sluice_core_qp *q);
+
+// sluice_core_qp_group is the queue pair's, or nil.
+struct sluice_core_group *sluice_core_qp_group(const struct sluice_core_qp *q);
+
 // sluice_core_qp_add_held adds how long the queue pair was held until now, by reason.
-void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum);
+void sluice_core_qp_add_held(struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum);
 
 // sluice_core_now returns the instant of a reading of the driver's clock, which may go on for
 // years. Each call of the Core is by such instants. Now sets them back from time to
@@ -2814,10 +2915,10 @@ int64_t sluice_core_qp_index(const struct sluice_core_qp *q);
 sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q);
 
 // sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
-struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q);
+struct sluice_control sluice_core_qp_control(struct sluice_core_qp *q);
 
 // sluice_core_qp_engine is the engine, or nil.
-struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q);
+struct sluice_engine *sluice_core_qp_engine(struct sluice_core_qp *q);
 
 // sluice_core_qp_outstanding is the payload bytes that the provider has.
 sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);

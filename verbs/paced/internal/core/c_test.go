@@ -32,6 +32,8 @@ const (
 	// As in testdata/core.c.
 	cBlock    = 1 << 12
 	cPairs    = 6
+	cGroups   = 2
+	cFlows    = cPairs + cGroups
 	cSlots    = 16
 	cSegments = 8
 	cSGEs     = 3
@@ -73,18 +75,21 @@ const (
 	callCounts
 	callHeld
 	callSample
+	callGroup
+	callJoin
+	callLeave
 )
 
 var callNames = []string{
 	"start", "add", "remove", "name", "engine", "resume", "stop", "suspend", "restore", "clear", "fail", "mtu", "reads", "limiter",
-	"accept", "offer", "file", "due", "next", "posted", "complete", "measure", "finish", "pop", "now", "next due", "counts", "held", "sample",
+	"accept", "offer", "file", "due", "next", "posted", "complete", "measure", "finish", "pop", "now", "next due", "counts", "held", "sample", "group", "join", "leave",
 }
 
 // twin is a core in Go, and one in C that is called alike.
 type twin struct {
 	testing.TB
 	program *ctest.Program
-	sizes   [16]uint64
+	sizes   [18]uint64
 	text    []byte
 	calls   [][14]int64
 	want    [][3]int64
@@ -97,6 +102,7 @@ type twin struct {
 	batch  int
 	bits   int
 	pairs  [cPairs]*twinPair
+	groups [cGroups]*twinGroup
 	queue  completions.Queue
 	sample Sample
 	long   units.LongTime // the driver's clock
@@ -116,6 +122,14 @@ type twinPair struct {
 	cnps        uint64
 	retransmits uint8
 	engine      int
+	place       Member
+}
+
+// twinGroup is a group in Go.
+type twinGroup struct {
+	Group
+	engine int
+	line   units.Rate
 }
 
 func (w *twin) call(what, pair int, v []int64, want ...int64) {
@@ -250,8 +264,8 @@ func (w *twin) compare(memory []byte) {
 	one(2, "limiter", sched)
 	one(3, "calibration", reflect.ValueOf(w.clock).Elem().Field(0))
 	one(4, "sample", reflect.ValueOf(&w.sample))
-	many(5, "flow", sched.Elem().FieldByName("flows"), cPairs)
-	many(6, "links", sched.Elem().FieldByName("links"), cPairs)
+	many(5, "flow", sched.Elem().FieldByName("flows"), cFlows)
+	many(6, "links", sched.Elem().FieldByName("links"), cFlows)
 	many(7, "claim", reflect.ValueOf(w.core.claims), cBatch)
 	many(8, "entry", reflect.ValueOf(&w.queue).Elem().FieldByName("ring"), cRing)
 	for i, p := range w.pairs {
@@ -262,6 +276,7 @@ func (w *twin) compare(memory []byte) {
 		}
 		name := fmt.Sprintf("queue pair %d: ", i)
 		one(10, name+"qp", reflect.ValueOf(&p.QP))
+		one(16, name+"member", reflect.ValueOf(&p.place))
 		at += uintptr(w.sizes[11]) // of the engine, which TestEveryEngine in ccore compares
 		table := reflect.ValueOf(&p.table).Elem()
 		many(12, name+"message", table.FieldByName("messages"), cSlots)
@@ -272,6 +287,13 @@ func (w *twin) compare(memory []byte) {
 		if at != start+uintptr(w.sizes[9]) {
 			w.Fatalf("a queue pair has %d bytes in C, expected %d", w.sizes[9], at-start)
 		}
+	}
+	for i, g := range w.groups {
+		if g == nil {
+			at += uintptr(w.sizes[17])
+			continue
+		}
+		one(17, fmt.Sprintf("group %d", i), reflect.ValueOf(&g.Group))
 	}
 }
 
@@ -326,6 +348,7 @@ func (w *twin) begin(round int) {
 		w.Fatal(err)
 	}
 	w.pairs = [cPairs]*twinPair{}
+	w.groups = [cGroups]*twinGroup{}
 	w.queue, w.sample = completions.Queue{}, Sample{}
 	w.queue.Reserve(cRing)
 	w.nic = w.rng.Uint64() & w.mask()
@@ -382,13 +405,11 @@ func (w *twin) name(i int) {
 	w.call(callName, i, []int64{int64(upper), int64(other)}, number(w.pairs[i].Named(other)))
 }
 
-func (w *twin) engine(i int) {
-	p := w.pairs[i]
-	env := cc.Env{LineRate: []units.Rate{100, 25, 400}[w.rng.IntN(3)] * units.Gbps, BaseRTT: 20 * us, MTU: 1024}
-	p.engine = w.rng.IntN(6)
-	var e cc.Engine
+// makeEngine returns an engine and its number; nil for 0.
+func (w *twin) makeEngine(env cc.Env) (e cc.Engine, number int) {
+	number = w.rng.IntN(6)
 	var err error
-	switch p.engine {
+	switch number {
 	case 0:
 	case 1:
 		e, err = timely.New(timely.DefaultConfig(), env)
@@ -404,9 +425,42 @@ func (w *twin) engine(i int) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	return e, number
+}
+
+// engine gives a queue pair an engine, or its place in a group, whose engine the first member
+// brings.
+func (w *twin) engine(i int) {
+	p := w.pairs[i]
+	env := cc.Env{LineRate: []units.Rate{100, 25, 400}[w.rng.IntN(3)] * units.Gbps, BaseRTT: 20 * us, MTU: 1024}
+	var e cc.Engine
+	if w.rng.IntN(2) == 0 {
+		e, p.engine = w.makeEngine(env)
+	} else {
+		k := w.rng.IntN(cGroups)
+		g := w.groups[k]
+		if g == nil {
+			g = &twinGroup{line: env.LineRate}
+			if err := w.core.AddGroup(&g.Group, env.LineRate); err != nil {
+				w.Fatal(err)
+			}
+			segment := []units.Bytes{4096, 16384, 65536}[w.rng.IntN(3)]
+			e, g.engine = w.makeEngine(env)
+			g.Start(w.now, e, segment)
+			w.call(callGroup, i, []int64{int64(w.now), int64(g.engine), int64(env.LineRate), int64(segment), int64(env.MTU), 0, int64(k)}, int64(g.flow))
+			w.groups[k] = g
+		}
+		weight, class := 1+w.rng.IntN(3), w.rng.IntN(Classes)
+		p.Join(&p.place, &g.Group, weight, class, p.cnps)
+		w.call(callJoin, i, []int64{int64(k), int64(weight), int64(class), int64(p.cnps)}, int64(p.Group().Members()))
+		env.LineRate, e, p.engine = g.line, nil, 0
+		if g.engine == 4 {
+			p.engine = needsPath
+		}
+	}
 	limit := units.Bytes(1 + w.rng.Int64N(1<<18))
 	p.Start(w.now, e, env.LineRate, limit, p.cnps)
-	w.call(callEngine, i, []int64{int64(w.now), int64(p.engine), int64(env.LineRate), int64(limit), int64(env.MTU), int64(p.cnps)})
+	w.call(callEngine, i, []int64{int64(w.now), int64(max(p.engine, 0)), int64(env.LineRate), int64(limit), int64(env.MTU), int64(p.cnps)})
 }
 
 var opcodes = []ib.WROpcode{
@@ -568,7 +622,7 @@ func (w *twin) measure(i int, timestamp uint64) {
 		how &^= 4 | 512
 	}
 	x.Stamped, x.Watched, x.Reported, x.CountsCNPs, x.Departed = how&1 != 0, how&2 != 0, how&4 != 0, how&8 != 0, how&16 != 0
-	if p.engine == 4 { // HPCC has to know the path
+	if p.engine == 4 || p.engine == needsPath { // HPCC has to know the path
 		how |= 4 | 1024
 		x.Reported = true
 	}
@@ -597,6 +651,9 @@ func (w *twin) measure(i int, timestamp uint64) {
 		[]int64{int64(w.now), int64(timestamp), how, int64(x.CNPs), int64(x.First), int64(x.Last), int64(delay), int64(turnaround), hop[0], hop[1], hop[2], hop[3]},
 		int64(x.RTT), int64(x.Marks)|int64(x.FreshCNPs)<<8, int64(c.Rate)^int64(c.Window))
 }
+
+// needsPath is the number of no engine: that of a member of a group that HPCC steers.
+const needsPath = -4
 
 // state changes a queue pair's.
 func (w *twin) state(i int) {
@@ -665,6 +722,20 @@ func (w *twin) clear(i int) {
 	lost := p.Clear(w.now, &w.queue)
 	w.call(callClear, i, []int64{int64(w.now)}, int64(lost))
 	p.flight = nil
+	var was, empty int64
+	if g := p.Group(); g != nil {
+		was = int64(g.Outstanding())<<20 ^ int64(g.Control().Rate)
+	}
+	if g := p.Leave(); g != nil {
+		w.core.RemoveGroup(g)
+		empty = 1
+		for k := range w.groups {
+			if w.groups[k] != nil && &w.groups[k].Group == g {
+				w.groups[k] = nil
+			}
+		}
+	}
+	w.call(callLeave, i, nil, was, empty)
 	w.name(i)
 }
 

@@ -33,7 +33,8 @@ type Core struct {
 	origin units.LongTime     // of all instants here
 	clock  *completions.Clock // the NIC's, nil without one
 	sched  *ratelimiter.Scheduler
-	flows  []*QP // by ratelimiter.FlowID
+	flows  []*QP    // by ratelimiter.FlowID; nil for a group's
+	groups []*Group // likewise; nil for a queue pair's, or short
 
 	inFlight int        // segments with the provider, of all queue pairs
 	gapsEnd  units.Time // when the last gap after a segment ends
@@ -75,15 +76,15 @@ func New(c Config, clock *completions.Clock) (*Core, error) {
 		return nil, err
 	}
 	core := cacheline.New(Core{})
-	core.start(c, clock, sched, make([]claim, c.Batch), Scratch{WRs: make([]verbs.SendWR, c.Batch)}, nil)
+	core.start(c, clock, sched, make([]claim, c.Batch), Scratch{WRs: make([]verbs.SendWR, c.Batch)}, nil, nil)
 	return core, nil
 }
 
 // start makes c a Core without queue pairs, in the memory given: a scheduler that was
 // started, Config.Batch claims, scratch for the same number of requests, and a place
-// for the queue pair of each of the scheduler's flows.
-func (c *Core) start(cfg Config, clock *completions.Clock, sched *ratelimiter.Scheduler, claims []claim, scratch Scratch, flows []*QP) {
-	*c = Core{cfg: cfg, origin: cfg.Origin, clock: clock, sched: sched, claims: claims, scratch: scratch, flows: flows}
+// for the queue pair, and one for the group, of each of the scheduler's flows.
+func (c *Core) start(cfg Config, clock *completions.Clock, sched *ratelimiter.Scheduler, claims []claim, scratch Scratch, flows []*QP, groups []*Group) {
+	*c = Core{cfg: cfg, origin: cfg.Origin, clock: clock, sched: sched, claims: claims, scratch: scratch, flows: flows, groups: groups}
 }
 
 // NextDue returns when Due has something to let go, or units.Never.
@@ -118,6 +119,10 @@ func (c *Core) Due(now units.Time) int {
 			continue // its rate has fallen, and it is due later
 		}
 		q := c.flows[id]
+		if q == nil {
+			c.groups[id].due(now, at)
+			continue
+		}
 		q.settle(now)
 		q.filed = false
 		q.claim(now)
@@ -194,9 +199,12 @@ func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes u
 			q.unsent++
 		}
 	}
+	before := q.table.Outstanding()
 	q.table.Unpost(n)
+	q.left(before)
 	if why.Full && q.table.InFlight() > 0 {
 		q.held(now, HeldOther)
+		q.passOn(now)
 		return bytes, false // until something completes
 	}
 	q.table.Fail(int(refused.at.slot), why.Status)

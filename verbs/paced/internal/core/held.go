@@ -36,20 +36,30 @@ func (q *QP) settle(now units.Time) {
 	if now > q.heldFrom {
 		rate, other := q.since(now)
 		q.recent[HeldRate] += rate
-		q.recent[q.hold] += other
+		if q.inLine() {
+			q.recent[HeldWindow] += other
+			q.member.shutSeen = q.member.group.shutTime(now)
+		} else {
+			q.recent[q.hold] += other
+		}
 		q.heldFrom = now
 	}
 }
 
 // since returns for how much of the time from heldFrom to now the rate alone would hold
-// the queue pair, and the rest.
+// the queue pair, and the rest. In the line of its group that is the time for which the window
+// was shut.
 func (q *QP) since(now units.Time) (rate, other units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
+	if q.inLine() {
+		shut := min(max(q.member.group.shutTime(now)-q.member.shutSeen, 0), now-from)
+		return now - from - shut, shut
+	}
 	switch {
 	case q.hold == HeldFiled:
 		due = q.core.sched.Due(q.flow)
-	case q.hold == HeldBound && q.driver.Control().Rate < q.line:
-		due = q.core.sched.Next(q.flow)
+	case q.hold == HeldBound && !q.loopOf().driver.AtLine():
+		due = q.core.sched.Next(q.paced())
 	}
 	if due > from {
 		due = min(due, now)
@@ -57,6 +67,9 @@ func (q *QP) since(now units.Time) (rate, other units.Time) {
 	}
 	return 0, now - from
 }
+
+// inLine reports whether the queue pair waits in the line of its group.
+func (q *QP) inLine() bool { return q.member != nil && q.hold == HeldFiled }
 
 // Times are times by the reason that held a queue pair meanwhile.
 type Times = [Holds]units.LongTime
@@ -80,7 +93,11 @@ func (q *QP) count(now units.Time, to *Times) {
 	if now > q.heldFrom {
 		rate, other := q.since(now)
 		to[HeldRate] = to[HeldRate].Add(rate)
-		to[q.hold] = to[q.hold].Add(other)
+		why := q.hold
+		if q.inLine() {
+			why = HeldWindow
+		}
+		to[why] = to[why].Add(other)
 	}
 }
 

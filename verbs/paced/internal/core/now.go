@@ -38,6 +38,11 @@ func (c *Core) setBack(now units.LongTime, t units.Time) {
 			q.setBack(by)
 		}
 	}
+	for _, g := range c.groups {
+		if g != nil {
+			g.setBack(by)
+		}
+	}
 	c.sched.SetBack(by)
 	c.clock.SetBack(by)
 	c.gapsEnd = c.gapsEnd.SetBack(by)
@@ -47,7 +52,10 @@ func (c *Core) setBack(now units.LongTime, t units.Time) {
 // setBack sets the queue pair's instants back. The scheduler's are not set back yet.
 func (q *QP) setBack(by units.Time) {
 	q.bank(by)
-	q.heldFrom, q.lastAck, q.repaired = q.heldFrom.SetBack(by), q.lastAck.SetBack(by), q.repaired.SetBack(by)
-	q.driver.SetBack(by)
+	if q.member != nil {
+		q.member.shutSeen, q.member.lastAck = 0, q.member.lastAck.SetBack(by) // the group's sum begins again
+	}
+	q.heldFrom = q.heldFrom.SetBack(by)
+	q.loop.setBack(by)
 	q.table.SetBack(by)
 }

@@ -31,7 +31,8 @@ type QP struct {
 	// First what each segment needs, close together: with many queue pairs, most
 	// of what a segment costs is fetching this.
 	core         *Core
-	wrid         uint64 // the upper half of its segments' WRIDs
+	member       *Member // nil without a group, whose loop steers then
+	wrid         uint64  // the upper half of its segments' WRIDs
 	flow         ratelimiter.FlowID
 	state        ib.QPState
 	filed        bool // the segment at the cursor is with the scheduler
@@ -39,39 +40,34 @@ type QP struct {
 	sigAll       bool
 	cutImmediate bool
 	timeout      uint8      // of retransmission: ackTimeout
-	sampled      bool       // a segment posted after repaired has succeeded
 	retransmits  uint8      // Sample.Retransmits, the last time
 	longest      uint32     // message that the port carries
 	heldFrom     units.Time // since when hold, or when that was last counted
 
-	unsent     int32  // requests that are not claimed to their end
-	depth      int32  // segments that the provider takes
-	firstClaim int32  // in core.claims, or none
-	lastClaim  int32  // valid unless firstClaim is none
+	unsent     int32 // requests that are not claimed to their end
+	depth      int16 // segments that the provider takes
+	firstClaim int16 // in core.claims, or none
+	lastClaim  int16 // valid unless firstClaim is none
+	sges       int16 // a request has at most
+	rdMax      int16 // reads and atomics that the NIC has outstanding; 0 if not known
+	mtu        uint16
 	at         cursor // where the next segment begins, valid while unsent is not 0
 
 	requests []request   // by slot
 	sgl      []verbs.SGE // sges for each slot
-	sges     int32
-	rdMax    int32 // reads and atomics that the NIC has outstanding; 0 if not known
 	limit    units.Bytes
 	largest  units.Bytes
-	line     units.Rate // of the port; 0 if not known
-	lastAck  units.Time
-	bypass   units.Time        // NetRTT below which the engine is spared at line rate
 	size     size              // of the last segment; bytes is -1 if wire or the MTU changed since
 	recent   [Holds]units.Time // how long what held it, since the instants were set back
 	table    completions.Table
-	driver   cc.Driver // what few segments need of it comes last
+	loop     loop // what few segments need of it comes last
 
 	// Then what few need.
-	holds Times      // before recent
-	wire  units.Rate // at which the NIC sends a segment: its limiter's, else line
-	mtu   ib.MTU
-	// repaired is when what had been outstanding for a timeout completed last.
-	repaired units.Time
-	inline   []byte // largestInline for each slot
-	index    int32
+	holds  Times      // before recent
+	line   units.Rate // of the port; 0 if not known
+	wire   units.Rate // at which the NIC sends a segment: its limiter's, else line
+	inline []byte     // largestInline for each slot
+	index  int32
 	// largestInline is the most bytes that a request may have inline.
 	largestInline int32
 }
@@ -132,14 +128,14 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 // MaxSendSGE of sgl and MaxInlineData of inline.
 func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
 	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, largestInline: int32(a.Cap.MaxInlineData), index: int32(a.Index), depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
+		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, largestInline: int32(a.Cap.MaxInlineData), index: int32(a.Index), depth: int16(min(a.Depth, math.MaxInt16)), sges: int16(min(a.Cap.MaxSendSGE, math.MaxInt16)),
 		longest: ib.MaxMessage,
-		limit:   a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
-		timeout: noTimeout, sampled: true,
-		table: table, requests: requests, sgl: sgl, inline: inline,
+		limit:   a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: uint16(a.MTU),
+		timeout: noTimeout,
+		table:   table, requests: requests, sgl: sgl, inline: inline,
 	}
 	q.size.bytes = -1
-	q.driver.Hold(cc.Control{Rate: max(a.Line, 1), Window: cc.Unlimited})
+	q.loop.hold(a.Line)
 	c.flows[flow] = q
 }
 
@@ -176,10 +172,10 @@ func (q *QP) Index() int { return int(q.index) }
 func (q *QP) State() ib.QPState { return q.state }
 
 // Control returns the engine's Control; without an engine, the line rate.
-func (q *QP) Control() cc.Control { return q.driver.Control() }
+func (q *QP) Control() cc.Control { return q.loopOf().driver.Control() }
 
 // Engine is the engine, or nil.
-func (q *QP) Engine() cc.Engine { return q.driver.Engine() }
+func (q *QP) Engine() cc.Engine { return q.loopOf().driver.Engine() }
 
 // Outstanding is the payload bytes that the provider has.
 func (q *QP) Outstanding() units.Bytes { return q.table.Outstanding() }
@@ -195,7 +191,7 @@ func (q *QP) Finished() (all, failed uint64) { return q.table.Finished() }
 func (q *QP) Finish(to *completions.Queue) *verbs.WC { return to.Push(&q.table) }
 
 // SetMTU sets the path's MTU.
-func (q *QP) SetMTU(m ib.MTU) { q.mtu, q.size.bytes = m, -1 }
+func (q *QP) SetMTU(m ib.MTU) { q.mtu, q.size.bytes = uint16(m), -1 }
 
 // SetLongest sets the bytes of the longest message that the port carries, up to
 // ib.MaxMessage; 0 for that.
@@ -208,7 +204,7 @@ func (q *QP) SetLongest(bytes uint32) {
 
 // SetReads bounds the reads and atomics that the NIC has outstanding; 0 if that is
 // not known.
-func (q *QP) SetReads(most int) { q.rdMax = int32(most) }
+func (q *QP) SetReads(most int) { q.rdMax = int16(min(most, math.MaxInt16)) }
 
 // SetTimeout sets the queue pair's acknowledgement timeout as ibv_qp_attr has it: the time is
 // 4.096 us * 2^t, and t 0 is none (IBTA 1.4, 9.7.6.1.3).
@@ -236,19 +232,10 @@ func (q *QP) SetLimiter(r units.Rate) {
 // Start installs an engine, or nil for none, at a port of that line rate. cnps is
 // how many congestion notification packets have arrived so far.
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
-	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
-	q.lastAck, q.bypass = now, 0
-	q.sampled, q.retransmits = true, 0
-	if b, ok := engine.(cc.Bypassed); ok && q.core.cfg.Bypass {
-		q.bypass = b.BypassBelow()
-	}
-	if engine == nil {
-		q.driver.Hold(cc.Control{Rate: line, Window: cc.Unlimited})
-	} else {
-		q.driver.Start(engine, line, q.largest, q.core.cfg.BaseRTT)
-		q.driver.CNPs(cnps)
-	}
-	q.pace()
+	q.line, q.wire, q.limit, q.size.bytes, q.retransmits = line, line, limit, -1, 0
+	q.loop.start(now, engine, line, q.largest, &q.core.cfg)
+	q.loop.driver.CNPs(cnps)
+	q.core.pace(q.flow, &q.loop)
 }
 
 // Stop puts a queue pair in a state in which it does not send.
@@ -304,7 +291,10 @@ func (q *QP) Clear(now units.Time, unpolled *completions.Queue) (lost int) {
 	q.unsent = 0
 	lost = q.table.InFlight()
 	q.core.inFlight -= lost
+	before := q.table.Outstanding()
 	q.table.Reset()
+	q.left(before)
+	q.passOn(now)
 	return lost
 }
 
@@ -315,10 +305,14 @@ func (q *QP) Fail(now units.Time) {
 	q.withdraw()
 	q.held(now, HeldIdle)
 	q.unsent = 0
+	q.passOn(now)
 }
 
 func (q *QP) withdraw() {
-	if q.filed {
+	switch {
+	case q.member != nil:
+		q.member.withdraw()
+	case q.filed:
 		q.core.sched.Withdraw(q.flow)
 		q.filed = false
 	}

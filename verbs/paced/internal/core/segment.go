@@ -89,6 +89,10 @@ func (q *QP) next() uint32 {
 // far as everything but the pace is concerned. It is tried again whenever
 // something completes, so a segment that has to wait keeps its place.
 func (q *QP) File(now units.Time) {
+	if q.member != nil {
+		q.member.file(now)
+		return
+	}
 	if q.filed {
 		return
 	}
@@ -105,6 +109,10 @@ func (q *QP) File(now units.Time) {
 // which is not after now.
 func (q *QP) release(now, at units.Time) {
 	c := q.core
+	if q.member != nil {
+		q.member.release(now, at)
+		return
+	}
 	if q.filed {
 		return
 	}
@@ -165,14 +173,15 @@ func (q *QP) ready() (uint32, Hold) {
 // fits returns the reason against n more bytes being outstanding. One segment always may.
 func (q *QP) fits(n units.Bytes) Hold {
 	out := q.table.Outstanding()
-	fits, bounded := q.driver.Fits(out, n), out > 0 && out+n > q.limit
+	bounded := out > 0 && out+n > q.limit
+	fits := q.member != nil || q.loop.driver.Fits(out, n) // a group sees to its window itself
 	switch {
 	case fits && bounded:
 		return HeldBound
 	case fits:
 		return HeldNone
 	case !bounded:
-		q.driver.Shut()
+		q.loop.driver.Shut()
 	}
 	return HeldWindow
 }
@@ -196,14 +205,17 @@ func (q *QP) claim(now units.Time) {
 	x.at.slot, x.at.off, x.at.sge, x.at.into = q.at.slot, q.at.off, q.at.sge, q.at.into
 	x.n, x.seq, x.last, x.next = n, seq, last, none
 	if q.firstClaim == none {
-		q.firstClaim = int32(i)
+		q.firstClaim = int16(i)
 	} else {
 		c.claims[q.lastClaim].next = int32(i)
 	}
-	q.lastClaim = int32(i)
+	q.lastClaim = int16(i)
 
-	if q.driver.Engine() != nil {
-		q.sent(now, units.Bytes(n))
+	if q.member != nil {
+		q.member.group.sends(units.Bytes(n))
+	}
+	if l := q.loopOf(); l.driver.Engine() != nil {
+		q.sent(now, units.Bytes(n), l)
 	}
 	if last {
 		q.unsent--

@@ -61,9 +61,10 @@ const (
 // out. It returns how many segments the completion finishes, earlier ones included,
 // and false if the provider does not have the segment. Call Measure or Fail next.
 func (q *QP) Complete(wc *verbs.WC, out *completions.Segment) (done int, ok bool) {
-	before := q.table.InFlight()
+	before, bytes := q.table.InFlight(), q.table.Outstanding()
 	ok = q.table.Complete(uint32(wc.WRID), wc, out)
 	done = before - q.table.InFlight()
+	q.left(bytes)
 	q.core.inFlight -= done
 	return done, ok
 }
@@ -84,7 +85,8 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 		c.departed(now, done, q, wc.Timestamp, x)
 	}
 	early := x.Retransmits != q.retransmits
-	repaired := early || done-seg.PostedAt >= q.ackTimeout() || !q.sampled
+	l := q.loopOf()
+	repaired := early || done-seg.PostedAt >= q.ackTimeout() || !l.sampled
 	size := q.sizeOf(seg.Bytes)
 	rtt, net, clamped := completions.RoundTrip(seg.PostedAt, done, size.wire)
 	if clamped {
@@ -94,18 +96,27 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 		rtt, net = x.withoutTurnaround(rtt, net)
 	}
 	x.RTT = rtt
-	engine := q.driver.Engine()
+	engine := l.driver.Engine()
 	if engine == nil && !x.Watched {
 		return
 	}
 
 	// The engine's time does not run backwards, whatever calibration does.
-	before := q.lastAck
-	q.lastAck = max(before, done)
+	before := l.lastAck
+	l.lastAck = max(before, done)
+	m := q.member
+	if m != nil {
+		before, m.lastAck = m.lastAck, l.lastAck
+	}
 	if x.CountsCNPs && engine != nil {
 		// CNPs that arrived since the last completion share its time.
-		if x.FreshCNPs = q.driver.CNPs(x.CNPs); x.FreshCNPs > 0 {
-			if q.obey(now, engine.OnCNP(q.lastAck)) {
+		if m == nil {
+			x.FreshCNPs = l.driver.CNPs(x.CNPs)
+		} else {
+			x.FreshCNPs = m.freshCNPs(x.CNPs)
+		}
+		if x.FreshCNPs > 0 {
+			if q.obey(now, engine.OnCNP(l.lastAck)) {
 				x.Marks |= CutByCNP
 			}
 		}
@@ -117,18 +128,23 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 		}
 		engine = nil
 	} else {
-		q.sampled = true
+		l.sampled = true
 	}
-	if net < q.bypass && !x.Watched && q.driver.Control().Rate >= q.line {
+	if net < l.bypass && !x.Watched && l.driver.AtLine() {
 		x.Marks |= Bypassed
 		return
 	}
 	a := &x.Ack
 	// Field by field: a literal would be made elsewhere and copied. The report's
 	// are zero unless there is one.
-	a.Now, a.SentAt, a.RTT, a.NetRTT = q.lastAck, seg.PostedAt, rtt, net
+	a.Now, a.SentAt, a.RTT, a.NetRTT = l.lastAck, seg.PostedAt, rtt, net
 	a.Bytes, a.Packets, a.Acked, a.Sent = seg.Bytes, size.packets, seg.Acked, seg.Sent
-	q.driver.Complete(a, q.table.Outstanding())
+	out := q.table.Outstanding()
+	if m != nil {
+		out = m.group.out
+		a.Acked, a.Sent = m.group.sent-out, m.group.sent
+	}
+	l.driver.Complete(a, out)
 	if x.hasReport {
 		x.hasReport = false
 		a.ECN, a.EIN, a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay, a.Path = false, false, false, 0, 0, nil
@@ -155,13 +171,13 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 // without one in between reaches the engine, however late it is: on a path on which segments
 // take a timeout each, every other one counts.
 func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, early bool, x *Sample) bool {
-	posted := x.Segment.PostedAt
-	if q.sampled || posted >= q.repaired {
-		if !q.sampled || !early && q.lastAck-max(before, posted) < q.ackTimeout() {
+	l := q.loopOf()
+	if posted := x.Segment.PostedAt; posted >= l.repaired {
+		if !l.sampled || !early && l.lastAck-max(before, posted) < q.ackTimeout() {
 			return false
 		}
-		q.repaired, q.sampled = q.lastAck, false
-		if engine != nil && q.obey(now, engine.OnTimeout(q.lastAck)) {
+		l.repaired, l.sampled = l.lastAck, false
+		if engine != nil && q.obey(now, engine.OnTimeout(l.lastAck)) {
 			x.Marks |= Cut
 		}
 	}
@@ -169,13 +185,13 @@ func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, early bool, x
 	return true
 }
 
-// sent takes note that n bytes leave now, which an engine paces.
-func (q *QP) sent(now units.Time, n units.Bytes) {
-	q.driver.Sent(now, n)
-	if q.driver.Control().Rate >= q.line {
+// sent takes note that n bytes leave now, which the engine of l paces.
+func (q *QP) sent(now units.Time, n units.Bytes, l *loop) {
+	l.driver.Sent(now, n)
+	if l.driver.AtLine() {
 		return
 	}
-	gap := q.driver.Gap()
+	gap := l.driver.Gap()
 	if n > q.largest || n == 0 {
 		gap *= units.Time((n + q.largest - 1) / q.largest)
 	}
@@ -202,30 +218,35 @@ func (q *QP) sizeOf(n units.Bytes) *size {
 // The scheduler enforces a lower rate when the segment it holds comes due (TIMELY
 // section 5); a window that closed takes the segment back.
 func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
-	if q.hold == HeldBound && control.Rate != q.driver.Control().Rate {
+	l := q.loopOf()
+	if q.hold == HeldBound && control.Rate != l.driver.Control().Rate {
 		q.settle(now) // by the rate that held until now
 	}
-	change := q.driver.Apply(control)
+	change := l.driver.Apply(control)
 	if change == 0 {
 		return false
 	}
 	if change&cc.ChangedRate != 0 {
-		q.pace()
+		q.core.pace(q.paced(), l)
 	}
-	if change&cc.ChangedWindow != 0 && q.filed && q.fits(units.Bytes(q.next())) != HeldNone {
-		q.withdraw()
+	if change&cc.ChangedWindow != 0 {
+		if q.member != nil {
+			q.member.group.shrinks(now)
+		} else if q.filed && q.fits(units.Bytes(q.next())) != HeldNone {
+			q.withdraw()
+		}
 	}
 	return change&cc.ChangedDown != 0
 }
 
-// pace gives the scheduler the current rate.
-func (q *QP) pace() {
-	rate := q.driver.Control().Rate
-	if rate >= q.line {
+// pace gives the scheduler the current rate of a loop.
+func (c *Core) pace(flow ratelimiter.FlowID, l *loop) {
+	rate := l.driver.Control().Rate
+	if l.driver.AtLine() {
 		rate = ratelimiter.Unpaced
 	}
 	// The rate is positive, which is all that SetRate asks for.
-	_ = q.core.sched.SetRate(q.flow, max(rate, 1))
+	_ = c.sched.SetRate(flow, max(rate, 1))
 }
 
 // withoutTurnaround subtracts from a round trip the time that the peer took to answer,

@@ -8,11 +8,11 @@
 
 #include "sluice_core.h"
 
-enum { BLOCK = 1 << 12, PAIRS = 6, SLOTS = 16, SEGMENTS = 8, SGES = 3, INLINE = 64, BATCH = 8, RING = 128 };
+enum { BLOCK = 1 << 12, PAIRS = 6, GROUPS = 2, FLOWS = PAIRS + GROUPS, SLOTS = 16, SEGMENTS = 8, SGES = 3, INLINE = 64, BATCH = 8, RING = 128 };
 
 enum {
 	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, LONGEST, READS, TIMEOUT, LIMITER,
-	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE,
+	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE, GROUP, JOIN, LEAVE,
 };
 
 struct call {
@@ -29,12 +29,13 @@ static struct memory {
 	struct sluice_limiter limiter;
 	struct sluice_calibration calibration;
 	struct sluice_core_sample sample;
-	struct sluice_limiter_flow flows[PAIRS];
-	struct sluice_limiter_links links[PAIRS];
+	struct sluice_limiter_flow flows[FLOWS];
+	struct sluice_limiter_links links[FLOWS];
 	struct sluice_core_claim claims[BATCH];
 	struct sluice_completions_slot ring[RING];
 	struct pair {
 		struct sluice_core_qp qp;
+		struct sluice_core_member member;
 		struct sluice_engine engine;
 		struct sluice_completions_request messages[SLOTS];
 		struct sluice_completions_posted posted[SEGMENTS];
@@ -42,12 +43,16 @@ static struct memory {
 		struct sluice_verbs_sge sgl[SLOTS * SGES];
 		uint8_t inline_data[SLOTS * INLINE];
 	} pairs[PAIRS];
+	struct sluice_core_group groups[GROUPS];
 } m;
+
+static struct sluice_engine group_engines[GROUPS];
+static struct sluice_core_group *groups_by_flow[FLOWS];
 
 static struct sluice_completions_clock clock_;
 static struct sluice_completions_queue queue;
 static struct sluice_core_batch batch;
-static struct sluice_core_qp *by_flow[PAIRS];
+static struct sluice_core_qp *by_flow[FLOWS];
 static struct sluice_verbs_send_wr wrs[BATCH];
 static struct sluice_verbs_sge sges[BATCH * SGES];
 
@@ -81,9 +86,10 @@ static void start(const struct call *c)
 {
 	memset(&m, 0, sizeof m);
 	memset(by_flow, 0, sizeof by_flow);
+	memset(groups_by_flow, 0, sizeof groups_by_flow);
 	struct sluice_limiter_config pacing = sluice_limiter_default_config();
 	pacing.catch_up = c->v[1];
-	if (sluice_limiter_start(&m.limiter, pacing, (struct sluice_limiter_flow_slice){m.flows, PAIRS, PAIRS}, (struct sluice_limiter_links_slice){m.links, PAIRS, PAIRS}))
+	if (sluice_limiter_start(&m.limiter, pacing, (struct sluice_limiter_flow_slice){m.flows, FLOWS, FLOWS}, (struct sluice_limiter_links_slice){m.links, FLOWS, FLOWS}))
 		__builtin_trap();
 	m.calibration = sluice_calibration_start(sluice_calibration_default_config(c->v[4], 1e9));
 	clock_.cal = &m.calibration;
@@ -92,7 +98,7 @@ static void start(const struct call *c)
 					    .nic_clock = c->v[5], .clock_bits = c->v[4], .core_clock_hz = 1e9, .bypass = c->v[6]};
 	sluice_core_start(&m.core, config, &clock_, &m.limiter, (struct sluice_core_claim_slice){m.claims, c->v[0], c->v[0]},
 			  (struct sluice_core_scratch){.wrs = {wrs, c->v[0], c->v[0]}, .sges = {sges, c->v[0] * SGES, c->v[0] * SGES}, .max_sge = SGES},
-			  (struct sluice_core_qp_pointer_slice){by_flow, PAIRS, PAIRS});
+			  (struct sluice_core_qp_pointer_slice){by_flow, FLOWS, FLOWS}, (struct sluice_core_group_pointer_slice){groups_by_flow, FLOWS, FLOWS});
 }
 
 static int64_t add(const struct call *c)
@@ -111,15 +117,12 @@ static int64_t add(const struct call *c)
 	return id.value;
 }
 
-static void engine(const struct call *c)
+/* Starts the engine of a number at e, and returns it; null for 0. */
+static struct sluice_engine *make(struct sluice_engine *e, int64_t number, struct sluice_env env)
 {
-	struct pair *p = &m.pairs[c->pair];
-	struct sluice_env env = {.line_rate = c->v[2], .base_rtt = m.core.cfg.base_rtt, .mtu = c->v[4]};
-	struct sluice_engine *e = &p->engine;
-	switch (c->v[1]) {
+	switch (number) {
 	case 0:
-		e = NULL;
-		break;
+		return NULL;
 	case 1:
 		sluice_engine_start_timely(e, sluice_timely_default_config(), env);
 		break;
@@ -135,7 +138,24 @@ static void engine(const struct call *c)
 	default:
 		sluice_engine_start_dctcp(e, sluice_dctcp_default_config(), env);
 	}
-	sluice_core_qp_start(&p->qp, c->v[0], e, c->v[2], c->v[3], (uint64_t)c->v[5]);
+	return e;
+}
+
+static void engine(const struct call *c)
+{
+	struct pair *p = &m.pairs[c->pair];
+	struct sluice_env env = {.line_rate = c->v[2], .base_rtt = m.core.cfg.base_rtt, .mtu = c->v[4]};
+	sluice_core_qp_start(&p->qp, c->v[0], make(&p->engine, c->v[1], env), c->v[2], c->v[3], (uint64_t)c->v[5]);
+}
+
+static int64_t group(const struct call *c)
+{
+	struct sluice_core_group *g = &m.groups[c->v[6]];
+	struct sluice_env env = {.line_rate = c->v[2], .base_rtt = m.core.cfg.base_rtt, .mtu = c->v[4]};
+	struct sluice_limiter_add_result id = sluice_limiter_add(&m.limiter, SLUICE_LIMITER_UNPACED);
+	sluice_core_add_group(&m.core, g, id.value, c->v[2]);
+	sluice_core_group_start(g, c->v[0], make(&group_engines[c->v[6]], c->v[1], env), c->v[3]);
+	return id.value;
 }
 
 static struct answer accept_(const struct call *c)
@@ -320,6 +340,24 @@ static struct answer answer(const struct call *c)
 	case SAMPLE:
 		sluice_calibration_add(&m.calibration, (struct sluice_calibration_sample){.host_before = c->v[0], .nic = (uint64_t)c->v[1], .host_after = c->v[2]});
 		break;
+	case GROUP:
+		r.v[0] = group(c);
+		break;
+	case JOIN:
+		sluice_core_qp_join(q, &m.pairs[c->pair].member, &m.groups[c->v[0]], c->v[1], c->v[2], (uint64_t)c->v[3]);
+		r.v[0] = sluice_core_group_members(sluice_core_qp_group(q));
+		break;
+	case LEAVE: {
+		struct sluice_core_group *g = sluice_core_qp_group(q);
+		if (g)
+			r.v[0] = sluice_core_group_outstanding(g) << 20 ^ sluice_core_group_control(g).rate;
+		g = sluice_core_qp_leave(q);
+		if (g) {
+			sluice_core_remove_group(&m.core, g);
+			r.v[1] = 1;
+		}
+		break;
+	}
 	default:
 		__builtin_trap();
 	}
@@ -333,7 +371,7 @@ int main(void)
 #define SIZE(type) (uint64_t)sizeof(struct sluice_##type)
 	const uint64_t sizes[] = {
 		sizeof m, SIZE(core), SIZE(limiter), SIZE(calibration), SIZE(core_sample), SIZE(limiter_flow), SIZE(limiter_links), SIZE(core_claim), SIZE(completions_slot),
-		sizeof(struct pair), SIZE(core_qp), SIZE(engine), SIZE(completions_request), SIZE(completions_posted), SIZE(core_request), SIZE(verbs_sge),
+		sizeof(struct pair), SIZE(core_qp), SIZE(engine), SIZE(completions_request), SIZE(completions_posted), SIZE(core_request), SIZE(verbs_sge), SIZE(core_member), SIZE(core_group),
 	};
 	fwrite(sizes, sizeof sizes, 1, stdout);
 	fflush(stdout);

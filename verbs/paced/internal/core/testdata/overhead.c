@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 	queue.ring = (struct sluice_completions_slot_slice){entries, 1 << 16, 1 << 16};
 	struct sluice_core_config config = {.batch = BATCH, .catch_up = pacing.catch_up, .base_rtt = 20 * SLUICE_MICROSECOND, .bypass = !steered};
 	sluice_core_start(&core, config, NULL, &limiter, (struct sluice_core_claim_slice){claims, BATCH, BATCH},
-			  (struct sluice_core_scratch){{wrs, BATCH, BATCH}, {sges, BATCH, BATCH}, 1}, (struct sluice_core_qp_pointer_slice){by_flow, count, count});
+			  (struct sluice_core_scratch){{wrs, BATCH, BATCH}, {sges, BATCH, BATCH}, 1}, (struct sluice_core_qp_pointer_slice){by_flow, count, count}, (struct sluice_core_group_pointer_slice){0});
 	const sluice_rate line = 100 * SLUICE_GBPS;
 	for (uint32_t i = 0; i < count; i++) {
 		struct pair *p = pairs[i] = calloc(1, sizeof *p);
