@@ -115,7 +115,6 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q);
 static void sluice_core_qp_left(const struct sluice_core_qp *q, sluice_bytes before);
 static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluice_core_hold why);
-static void sluice_core_qp_pass_on(const struct sluice_core_qp *q, sluice_time now);
 
 // sluice_core_posted handles a provider's answer to a Batch: the provider took taken requests, and
 // their payload is returned. If it refused some, why is the reason. Requests refused for
@@ -155,7 +154,6 @@ struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluic
 	sluice_core_qp_left(q, before);
 	if (why.full && sluice_completions_table_in_flight(&q->table) > 0) {
 		sluice_core_qp_held(q, now, SLUICE_CORE_HELD_OTHER);
-		sluice_core_qp_pass_on(q, now);
 		return (struct sluice_core_posted_result){bytes, false}; // until something completes
 	}
 	sluice_completions_table_fail(&q->table, (int64_t)refused->at.slot, why.status);
@@ -221,7 +219,7 @@ void sluice_core_qp_join(struct sluice_core_qp *q, struct sluice_core_member *m,
 	g->members++;
 }
 
-static void sluice_core_member_quit(struct sluice_core_member *m);
+static void sluice_core_member_quit(const struct sluice_core_member *m);
 static void sluice_core_member_enter(struct sluice_core_member *m);
 
 // sluice_core_member_set_share gives a member another weight and class.
@@ -339,16 +337,15 @@ static void sluice_core_member_append(struct sluice_core_member *m, struct sluic
 
 static void sluice_core_member_unlink(const struct sluice_core_member *m, struct sluice_core_queue *from);
 
-// sluice_core_member_quit takes the member out of its line. Credit of a turn is not kept; debt is.
-static void sluice_core_member_quit(struct sluice_core_member *m)
+// sluice_core_member_quit takes the member out of its line. What is left of its turn is its next one's, and no
+// more is added to it before.
+static void sluice_core_member_quit(const struct sluice_core_member *m)
 {
 	struct sluice_core_group *g = m->group;
 	m->qp->filed = false;
-	m->credit = sluice_min(m->credit, 0);
 	struct sluice_core_queue *line = &g->lines[sluice_at((uint64_t)m->class_, 4)];
 	sluice_core_member_unlink(m, line);
 	if (line->first == NULL) {
-		line->owed = 0;
 		g->ready &= ~(uint32_t)sluice_shl(1, (uint64_t)m->class_);
 	}
 }
@@ -367,23 +364,14 @@ static void sluice_core_member_unlink(const struct sluice_core_member *m, struct
 	}
 }
 
-static void sluice_core_group_withdraw(struct sluice_core_group *g);
-
 // sluice_core_member_withdraw takes a member's segment back.
-static void sluice_core_member_withdraw(struct sluice_core_member *m)
+static void sluice_core_member_withdraw(const struct sluice_core_member *m)
 {
 	struct sluice_core_group *g = m->group;
 	if (m->qp->filed) {
 		sluice_core_member_quit(m);
 	}
-	if (g->ready == 0) {
-		sluice_core_group_withdraw(g);
-	}
-}
-
-static void sluice_core_group_withdraw(struct sluice_core_group *g)
-{
-	if (g->filed) {
+	if (g->ready == 0 && g->filed) {
 		sluice_limiter_withdraw(g->core->sched, g->flow);
 		g->filed = false;
 	}
@@ -463,7 +451,7 @@ static void sluice_core_group_due(struct sluice_core_group *g, sluice_time now, 
 	g->filed = false;
 	struct sluice_core_member *m = sluice_core_group_first(g);
 	sluice_bytes n = (int64_t)sluice_core_qp_next(m->qp);
-	if (!sluice_core_group_fits(g, now, n)) { // it is longer than that one
+	if (!sluice_core_group_fits(g, now, n)) { // the window shrank, or this segment is longer than that one
 		sluice_limiter_resize(g->core->sched, g->flow, 0);
 		return;
 	}
@@ -557,14 +545,6 @@ static void sluice_core_qp_pass_on(const struct sluice_core_qp *q, sluice_time n
 {
 	if (q->member != NULL) {
 		sluice_core_group_file(q->member->group, now);
-	}
-}
-
-// sluice_core_group_shrinks takes the segment that is with the scheduler back, if the window no longer takes it.
-static void sluice_core_group_shrinks(struct sluice_core_group *g, sluice_time now)
-{
-	if (g->filed && !sluice_core_group_fits(g, now, (int64_t)sluice_core_qp_next(sluice_core_group_first(g)->qp))) {
-		sluice_core_group_withdraw(g);
 	}
 }
 
@@ -1031,7 +1011,6 @@ void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now)
 	sluice_core_qp_withdraw(q);
 	sluice_core_qp_held(q, now, SLUICE_CORE_HELD_IDLE);
 	q->unsent = 0;
-	sluice_core_qp_pass_on(q, now);
 }
 
 static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
@@ -1586,12 +1565,8 @@ static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struc
 	if ((uint8_t)(change & SLUICE_CHANGED_RATE) != 0) {
 		sluice_core_pace(q->core, sluice_core_qp_paced(q), l);
 	}
-	if ((uint8_t)(change & SLUICE_CHANGED_WINDOW) != 0) {
-		if (q->member != NULL) {
-			sluice_core_group_shrinks(q->member->group, now);
-		} else if (q->filed && sluice_core_qp_fits(q, (int64_t)sluice_core_qp_next(q)) != SLUICE_CORE_HELD_NONE) {
-			sluice_core_qp_withdraw(q);
-		}
+	if ((uint8_t)(change & SLUICE_CHANGED_WINDOW) != 0 && q->member == NULL && q->filed && sluice_core_qp_fits(q, (int64_t)sluice_core_qp_next(q)) != SLUICE_CORE_HELD_NONE) {
+		sluice_core_qp_withdraw(q); // a group looks when the segment is due
 	}
 	return (uint8_t)(change & SLUICE_CHANGED_DOWN) != 0;
 }

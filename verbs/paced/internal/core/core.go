@@ -204,7 +204,6 @@ func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes u
 	q.left(before)
 	if why.Full && q.table.InFlight() > 0 {
 		q.held(now, HeldOther)
-		q.passOn(now)
 		return bytes, false // until something completes
 	}
 	q.table.Fail(int(refused.at.slot), why.Status)

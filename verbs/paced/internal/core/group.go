@@ -217,15 +217,14 @@ func (m *Member) append(to *queue) {
 	to.last = m
 }
 
-// quit takes the member out of its line. Credit of a turn is not kept; debt is.
+// quit takes the member out of its line. What is left of its turn is its next one's, and no
+// more is added to it before.
 func (m *Member) quit() {
 	g := m.group
 	m.qp.filed = false
-	m.credit = min(m.credit, 0)
 	line := &g.lines[m.class]
 	m.unlink(line)
 	if line.first == nil {
-		line.owed = 0
 		g.ready &^= 1 << uint(m.class)
 	}
 }
@@ -249,13 +248,7 @@ func (m *Member) withdraw() {
 	if m.qp.filed {
 		m.quit()
 	}
-	if g.ready == 0 {
-		g.withdraw()
-	}
-}
-
-func (g *Group) withdraw() {
-	if g.filed {
+	if g.ready == 0 && g.filed {
 		g.core.sched.Withdraw(g.flow)
 		g.filed = false
 	}
@@ -321,7 +314,7 @@ func (g *Group) due(now, at units.Time) {
 	g.filed = false
 	m := g.first()
 	n := units.Bytes(m.qp.next())
-	if !g.fits(now, n) { // it is longer than that one
+	if !g.fits(now, n) { // the window shrank, or this segment is longer than that one
 		g.core.sched.Resize(g.flow, 0)
 		return
 	}
@@ -404,13 +397,6 @@ func (q *QP) left(before units.Bytes) {
 func (q *QP) passOn(now units.Time) {
 	if q.member != nil {
 		q.member.group.file(now)
-	}
-}
-
-// shrinks takes the segment that is with the scheduler back, if the window no longer takes it.
-func (g *Group) shrinks(now units.Time) {
-	if g.filed && !g.fits(now, units.Bytes(g.first().qp.next())) {
-		g.withdraw()
 	}
 }
 

@@ -305,7 +305,6 @@ func (q *QP) Fail(now units.Time) {
 	q.withdraw()
 	q.held(now, HeldIdle)
 	q.unsent = 0
-	q.passOn(now)
 }
 
 func (q *QP) withdraw() {

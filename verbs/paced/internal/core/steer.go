@@ -229,12 +229,8 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 	if change&cc.ChangedRate != 0 {
 		q.core.pace(q.paced(), l)
 	}
-	if change&cc.ChangedWindow != 0 {
-		if q.member != nil {
-			q.member.group.shrinks(now)
-		} else if q.filed && q.fits(units.Bytes(q.next())) != HeldNone {
-			q.withdraw()
-		}
+	if change&cc.ChangedWindow != 0 && q.member == nil && q.filed && q.fits(units.Bytes(q.next())) != HeldNone {
+		q.withdraw() // a group looks when the segment is due
 	}
 	return change&cc.ChangedDown != 0
 }
