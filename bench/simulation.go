@@ -192,7 +192,7 @@ func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Con
 	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
 	c.CutImmediate = true // messages of a workload end with immediate data, and count as Writes
 	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
-	c.Clock = rttClocks[shim.Clock]
+	c.Clock, c.Group = rttClocks[shim.Clock], groupings[shim.Group]
 	c.LineRate, c.BaseRTT = line, s.baseRTT
 	c.Engine = s.noisy(name, func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) })
 	c.Observe = h.observe
@@ -201,6 +201,10 @@ func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Con
 
 var rttClocks = map[string]paced.RTTClock{
 	scenario.ClockCalibrated: paced.CalibratedClock, scenario.ClockNIC: paced.NICClock, scenario.ClockSoftware: paced.SoftwareClock,
+}
+
+var groupings = map[string]paced.Grouping{
+	"none": paced.Ungrouped, "destination": paced.ByDestination, "path": paced.ByPath, "port": paced.ByPort,
 }
 
 // run simulates until all flows have ended or the time is over.

@@ -102,7 +102,7 @@ func (q *QP) join(k groupKey, engine cc.Engine, line units.Rate, cnps uint64) er
 		if err := s.core.AddGroup(g, line); err != nil {
 			return err
 		}
-		g.Start(s.instant(), engine, s.cfg.Segment)
+		g.Start(s.instant(), engine, s.cfg.Segment, s.cfg.Outstanding(line))
 		if s.groups == nil {
 			s.groups = map[groupKey]*core.Group{}
 		}

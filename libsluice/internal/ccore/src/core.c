@@ -183,9 +183,10 @@ static void sluice_core_loop_start(struct sluice_core_loop *l, sluice_time now, 
 static void sluice_core_pace(const struct sluice_core *c, sluice_limiter_flow_id flow, const struct sluice_core_loop *l);
 
 // sluice_core_group_start installs the engine of a group that has none, or nil for none. A segment is what most
-// requests are cut into.
-void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment)
+// requests are cut into. Limit bounds what is outstanding, besides the engine's window.
+void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment, sluice_bytes limit)
 {
+	g->limit = limit;
 	sluice_core_loop_start(&g->loop, now, engine, g->line, segment, &g->core->cfg);
 	sluice_core_pace(g->core, g->flow, &g->loop);
 }
@@ -296,7 +297,7 @@ static void sluice_core_member_file(struct sluice_core_member *m, sluice_time no
 }
 
 static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_core_qp *q);
-static sluice_time sluice_core_group_shut_time(const struct sluice_core_group *g, sluice_time now);
+static void sluice_core_member_see(struct sluice_core_member *m, sluice_time now);
 
 // sluice_core_member_look puts the member in line if its next segment may leave.
 static void sluice_core_member_look(struct sluice_core_member *m, sluice_time now)
@@ -306,7 +307,7 @@ static void sluice_core_member_look(struct sluice_core_member *m, sluice_time no
 	if (why == SLUICE_CORE_HELD_NONE) {
 		sluice_core_member_enter(m);
 		sluice_core_qp_held(m->qp, now, SLUICE_CORE_HELD_FILED);
-		m->shut_seen = sluice_core_group_shut_time(m->group, now);
+		sluice_core_member_see(m, now);
 		return;
 	}
 	sluice_core_qp_held(m->qp, now, why);
@@ -415,29 +416,50 @@ static void sluice_core_group_file(struct sluice_core_group *g, sluice_time now)
 	}
 }
 
-// sluice_core_group_fits reports whether the window takes n more bytes, and counts the time for which it did not.
+static sluice_time sluice_core_group_shut_time(const struct sluice_core_group *g, sluice_time now);
+static sluice_time sluice_core_group_bound_time(const struct sluice_core_group *g, sluice_time now);
+
+// sluice_core_group_fits reports whether window and limit take n more bytes, and counts the time for which they
+// did not.
 static bool sluice_core_group_fits(struct sluice_core_group *g, sluice_time now, sluice_bytes n)
 {
-	if (sluice_driver_fits(&g->loop.driver, g->out, n)) {
-		g->shut_sum = sluice_core_group_shut_time(g, now);
-		g->shut = false;
-		return true;
+	sluice_time was = sluice_core_group_bound_time(g, now);
+	g->shut_sum = sluice_core_group_shut_time(g, now);
+	g->bound_sum = was;
+	g->shut_from = now;
+	bool fits = sluice_driver_fits(&g->loop.driver, g->out, n);
+	g->bound = fits && g->out > 0 && g->out + n > g->limit;
+	g->shut = !fits || g->bound;
+	if (!fits) {
+		sluice_driver_shut(&g->loop.driver);
 	}
-	sluice_driver_shut(&g->loop.driver);
-	if (!g->shut) {
-		g->shut = true;
-		g->shut_from = now;
-	}
-	return false;
+	return !g->shut;
 }
 
-// sluice_core_group_shut_time is for how long the window has held a segment back until now.
+// sluice_core_group_shut_time is for how long the window or limit has held a segment back until now.
 static sluice_time sluice_core_group_shut_time(const struct sluice_core_group *g, sluice_time now)
 {
-	if (g->shut && now > g->shut_from) {
-		return g->shut_sum + now - g->shut_from;
+	if (g->shut) {
+		return g->shut_sum + sluice_max(now - g->shut_from, 0);
 	}
 	return g->shut_sum;
+}
+
+// sluice_core_group_bound_time is the part of shutTime in which limit did.
+static sluice_time sluice_core_group_bound_time(const struct sluice_core_group *g, sluice_time now)
+{
+	if (g->bound) {
+		return g->bound_sum + sluice_max(now - g->shut_from, 0);
+	}
+	return g->bound_sum;
+}
+
+// sluice_core_member_see has the member's times count what comes from now on.
+static void sluice_core_member_see(struct sluice_core_member *m, sluice_time now)
+{
+	sluice_time was = sluice_core_group_bound_time(m->group, now);
+	m->shut_seen = sluice_core_group_shut_time(m->group, now);
+	m->bound_seen = was;
 }
 
 static void sluice_core_member_leaves(struct sluice_core_member *m, sluice_time now, sluice_bytes n);
@@ -569,6 +591,7 @@ static void sluice_core_group_set_back(struct sluice_core_group *g, sluice_time 
 	sluice_time was = sluice_time_set_back(g->shut_from, by);
 	sluice_time was2 = sluice_time_set_back(g->next_cnp, by);
 	g->shut_sum = 0;
+	g->bound_sum = 0;
 	g->shut_from = was;
 	g->next_cnp = was2;
 	sluice_core_loop_set_back(&g->loop, by);
@@ -585,6 +608,7 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 
 static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_core_qp *q, sluice_time now);
 static bool sluice_core_qp_in_line(const struct sluice_core_qp *q);
+static sluice_time sluice_core_member_bound(const struct sluice_core_member *m, sluice_time now);
 
 // sluice_core_qp_settle counts the time until now for the reason that holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
@@ -595,8 +619,10 @@ static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 		sluice_time other = got.other;
 		q->recent[SLUICE_CORE_HELD_RATE] += rate;
 		if (sluice_core_qp_in_line(q)) {
-			q->recent[SLUICE_CORE_HELD_WINDOW] += other;
-			q->member->shut_seen = sluice_core_group_shut_time(q->member->group, now);
+			sluice_time bound = sluice_min(sluice_core_member_bound(q->member, now), other);
+			q->recent[SLUICE_CORE_HELD_BOUND] += bound;
+			q->recent[SLUICE_CORE_HELD_WINDOW] += other - bound;
+			sluice_core_member_see(q->member, now);
 		} else {
 			q->recent[sluice_at((uint64_t)q->hold, 7)] += other;
 		}
@@ -606,7 +632,7 @@ static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 
 // sluice_core_qp_since returns for how much of the time from held_from to now the rate alone would hold
 // the queue pair, and the rest. In the line of its group that is the time for which the window
-// was shut.
+// or the limit was shut.
 static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_core_qp *q, sluice_time now)
 {
 	sluice_time from = q->held_from;
@@ -625,6 +651,12 @@ static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_cor
 		return (struct sluice_core_qp_since_result){due - from, now - due};
 	}
 	return (struct sluice_core_qp_since_result){0, now - from};
+}
+
+// sluice_core_member_bound is for how long the group's limit, and nothing of the engine's, has held the member back.
+static sluice_time sluice_core_member_bound(const struct sluice_core_member *m, sluice_time now)
+{
+	return sluice_max(sluice_core_group_bound_time(m->group, now) - m->bound_seen, 0);
 }
 
 // sluice_core_qp_in_line reports whether the queue pair waits in the line of its group.
@@ -654,7 +686,10 @@ static void sluice_core_qp_count(struct sluice_core_qp *q, sluice_time now, stru
 		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], rate);
 		sluice_core_hold why = q->hold;
 		if (sluice_core_qp_in_line(q)) {
+			sluice_time bound = sluice_min(sluice_core_member_bound(q->member, now), other);
+			to[SLUICE_CORE_HELD_BOUND] = sluice_long_time_add(to[SLUICE_CORE_HELD_BOUND], bound);
 			why = SLUICE_CORE_HELD_WINDOW;
+			other = other - bound;
 		}
 		to[sluice_at((uint64_t)why, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)why, 7)], other);
 	}
@@ -766,9 +801,9 @@ static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
 	sluice_core_qp_bank(q, by);
 	if (q->member != NULL) {
-		sluice_time was = sluice_time_set_back(q->member->last_ack, by);
 		q->member->shut_seen = 0;
-		q->member->last_ack = was; // the group's sum begins again
+		q->member->bound_seen = 0; // the group's sums begin again
+		q->member->last_ack = sluice_time_set_back(q->member->last_ack, by);
 	}
 	q->held_from = sluice_time_set_back(q->held_from, by);
 	sluice_core_loop_set_back(&q->loop, by);

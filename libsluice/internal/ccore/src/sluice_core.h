@@ -2017,13 +2017,15 @@ struct sluice_core_loop {
 
 // sluice_core_group is queue pairs of a Core that one engine steers. The engine sees the acknowledgements
 // of all, and paces and bounds what they send together: the scheduler and the window see one
-// flow. Whose segment leaves next is decided as it leaves, by class and weight. Config.Limit,
-// the retransmission timeout and what a NIC has outstanding stay each queue pair's own.
+// flow. Whose segment leaves next is decided as it leaves, by class and weight. The retransmission
+// timeout, a bound on what is outstanding, and the segments that a NIC takes stay each queue pair's
+// own.
 struct sluice_core_group {
 	struct sluice_core *core;
 	sluice_limiter_flow_id flow;
 	bool filed; // a member's segment is with the scheduler
-	bool shut; // the window has held back a member's segment, since shut_from
+	bool shut; // the window or limit has held back a member's segment, since shut_from
+	bool bound; // limit has, and nothing of the engine's
 	uint32_t ready; // classes that have members in line, by bit
 	int32_t members; // queue pairs
 	sluice_rate line; // of the port
@@ -2032,7 +2034,9 @@ struct sluice_core_group {
 	sluice_bytes quantum; // that a turn of weight 1 has: the longest segment so far
 	sluice_time next_cnp; // the engine takes none before
 	sluice_time shut_from;
-	sluice_time shut_sum; // for which the window held a segment back, before shut_from
+	sluice_time shut_sum; // for which either held a segment back, before shut_from
+	sluice_time bound_sum; // of it limit
+	sluice_bytes limit; // outstanding, besides the engine's window
 	struct sluice_core_queue lines[4];
 	struct sluice_core_loop loop;
 };
@@ -2049,6 +2053,7 @@ struct sluice_core_member {
 	uint64_t cnps; // Sample.cnps, the last time
 	sluice_time last_ack; // the loop's, as of the member's last acknowledgement
 	sluice_time shut_seen; // the group's shutTime that its times count already
+	sluice_time bound_seen; // and boundTime
 };
 
 // sluice_core_hold is the reason that keeps a queue pair's next segment from the NIC.
@@ -2850,8 +2855,8 @@ void sluice_core_add_group(struct sluice_core *c, struct sluice_core_group *g, s
 void sluice_core_remove_group(const struct sluice_core *c, const struct sluice_core_group *g);
 
 // sluice_core_group_start installs the engine of a group that has none, or nil for none. A segment is what most
-// requests are cut into.
-void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment);
+// requests are cut into. Limit bounds what is outstanding, besides the engine's window.
+void sluice_core_group_start(struct sluice_core_group *g, sluice_time now, struct sluice_engine *engine, sluice_bytes segment, sluice_bytes limit);
 
 // sluice_core_group_members is the number of queue pairs in the group.
 int64_t sluice_core_group_members(const struct sluice_core_group *g);

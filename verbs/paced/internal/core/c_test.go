@@ -446,8 +446,9 @@ func (w *twin) engine(i int) {
 			}
 			segment := []units.Bytes{4096, 16384, 65536}[w.rng.IntN(3)]
 			e, g.engine = w.makeEngine(env)
-			g.Start(w.now, e, segment)
-			w.call(callGroup, i, []int64{int64(w.now), int64(g.engine), int64(env.LineRate), int64(segment), int64(env.MTU), 0, int64(k)}, int64(g.flow))
+			bound := units.Bytes(1 + w.rng.Int64N(1<<19))
+			g.Start(w.now, e, segment, bound)
+			w.call(callGroup, i, []int64{int64(w.now), int64(g.engine), int64(env.LineRate), int64(segment), int64(env.MTU), int64(bound), int64(k)}, int64(g.flow))
 			w.groups[k] = g
 		}
 		weight, class := 1+w.rng.IntN(3), w.rng.IntN(Classes)

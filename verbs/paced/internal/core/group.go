@@ -8,13 +8,15 @@ import (
 
 // Group is queue pairs of a Core that one engine steers. The engine sees the acknowledgements
 // of all, and paces and bounds what they send together: the scheduler and the window see one
-// flow. Whose segment leaves next is decided as it leaves, by class and weight. Config.Limit,
-// the retransmission timeout and what a NIC has outstanding stay each queue pair's own.
+// flow. Whose segment leaves next is decided as it leaves, by class and weight. The retransmission
+// timeout, a bound on what is outstanding, and the segments that a NIC takes stay each queue pair's
+// own.
 type Group struct {
 	core     *Core
 	flow     ratelimiter.FlowID
 	filed    bool        // a member's segment is with the scheduler
-	shut     bool        // the window has held back a member's segment, since shutFrom
+	shut     bool        // the window or limit has held back a member's segment, since shutFrom
+	bound    bool        // limit has, and nothing of the engine's
 	ready    uint32      // classes that have members in line, by bit
 	members  int32       // queue pairs
 	line     units.Rate  // of the port
@@ -23,7 +25,9 @@ type Group struct {
 	quantum  units.Bytes // that a turn of weight 1 has: the longest segment so far
 	nextCNP  units.Time  // the engine takes none before
 	shutFrom units.Time
-	shutSum  units.Time // for which the window held a segment back, before shutFrom
+	shutSum  units.Time  // for which either held a segment back, before shutFrom
+	boundSum units.Time  // of it limit
+	limit    units.Bytes // outstanding, besides the engine's window
 	lines    [Classes]queue
 	loop     loop
 }
@@ -65,6 +69,7 @@ type Member struct {
 	cnps       uint64     // Sample.CNPs, the last time
 	lastAck    units.Time // the loop's, as of the member's last acknowledgement
 	shutSeen   units.Time // the group's shutTime that its times count already
+	boundSeen  units.Time // and boundTime
 }
 
 // AddGroup makes g a group without members and engine, at a port of that line rate.
@@ -98,8 +103,9 @@ func (c *Core) RemoveGroup(g *Group) {
 }
 
 // Start installs the engine of a group that has none, or nil for none. A segment is what most
-// requests are cut into.
-func (g *Group) Start(now units.Time, engine cc.Engine, segment units.Bytes) {
+// requests are cut into. Limit bounds what is outstanding, besides the engine's window.
+func (g *Group) Start(now units.Time, engine cc.Engine, segment, limit units.Bytes) {
+	g.limit = limit
 	g.loop.start(now, engine, g.line, segment, &g.core.cfg)
 	g.core.pace(g.flow, &g.loop)
 }
@@ -193,7 +199,7 @@ func (m *Member) look(now units.Time) {
 	if why == HeldNone {
 		m.enter()
 		m.qp.held(now, HeldFiled)
-		m.shutSeen = m.group.shutTime(now)
+		m.see(now)
 		return
 	}
 	m.qp.held(now, why)
@@ -286,25 +292,38 @@ func (g *Group) file(now units.Time) {
 	}
 }
 
-// fits reports whether the window takes n more bytes, and counts the time for which it did not.
+// fits reports whether window and limit take n more bytes, and counts the time for which they
+// did not.
 func (g *Group) fits(now units.Time, n units.Bytes) bool {
-	if g.loop.driver.Fits(g.out, n) {
-		g.shutSum, g.shut = g.shutTime(now), false
-		return true
+	g.shutSum, g.boundSum, g.shutFrom = g.shutTime(now), g.boundTime(now), now
+	fits := g.loop.driver.Fits(g.out, n)
+	g.bound = fits && g.out > 0 && g.out+n > g.limit
+	g.shut = !fits || g.bound
+	if !fits {
+		g.loop.driver.Shut()
 	}
-	g.loop.driver.Shut()
-	if !g.shut {
-		g.shut, g.shutFrom = true, now
-	}
-	return false
+	return !g.shut
 }
 
-// shutTime is for how long the window has held a segment back until now.
+// shutTime is for how long the window or limit has held a segment back until now.
 func (g *Group) shutTime(now units.Time) units.Time {
-	if g.shut && now > g.shutFrom {
-		return g.shutSum + now - g.shutFrom
+	if g.shut {
+		return g.shutSum + max(now-g.shutFrom, 0)
 	}
 	return g.shutSum
+}
+
+// boundTime is the part of shutTime in which limit did.
+func (g *Group) boundTime(now units.Time) units.Time {
+	if g.bound {
+		return g.boundSum + max(now-g.shutFrom, 0)
+	}
+	return g.boundSum
+}
+
+// see has the member's times count what comes from now on.
+func (m *Member) see(now units.Time) {
+	m.shutSeen, m.boundSeen = m.group.shutTime(now), m.group.boundTime(now)
 }
 
 // due claims the segment that the scheduler released, and what it lets go after that: QP.settle
@@ -414,6 +433,6 @@ func (m *Member) freshCNPs(total uint64) uint64 {
 }
 
 func (g *Group) setBack(by units.Time) {
-	g.shutSum, g.shutFrom, g.nextCNP = 0, g.shutFrom.SetBack(by), g.nextCNP.SetBack(by)
+	g.shutSum, g.boundSum, g.shutFrom, g.nextCNP = 0, 0, g.shutFrom.SetBack(by), g.nextCNP.SetBack(by)
 	g.loop.setBack(by)
 }

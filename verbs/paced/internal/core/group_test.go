@@ -13,6 +13,9 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
+// groupLimit is more than a queue pair's own.
+const groupLimit = 3 * limit
+
 // heard is an engine that keeps what it is told, and says what it is to say.
 type heard struct {
 	control        cc.Control
@@ -72,7 +75,7 @@ func newFlock(t reporter, control cc.Control, members int) *flock {
 	if err := f.core.AddGroup(&f.group, line); err != nil {
 		t.Fatal(err)
 	}
-	f.group.Start(0, &f.engine, segment)
+	f.group.Start(0, &f.engine, segment, groupLimit)
 	for range members {
 		f.add(1, 0)
 	}
@@ -131,7 +134,7 @@ func (f *flock) send() {
 				n := units.Bytes(wr.Length())
 				m.flight = append(m.flight, posted{wrid: wr.WRID, bytes: uint32(n)})
 				m.sent += n
-				if out, _ := f.out(); n > 0 && out > n && out > f.group.Control().Window {
+				if out, _ := f.out(); n > 0 && out > n && (out > f.group.Control().Window || out > groupLimit) {
 					f.t.Fatalf("%d bytes are out, and the window is %d", out, f.group.Control().Window)
 				}
 			}

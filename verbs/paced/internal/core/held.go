@@ -37,8 +37,10 @@ func (q *QP) settle(now units.Time) {
 		rate, other := q.since(now)
 		q.recent[HeldRate] += rate
 		if q.inLine() {
-			q.recent[HeldWindow] += other
-			q.member.shutSeen = q.member.group.shutTime(now)
+			bound := min(q.member.bound(now), other)
+			q.recent[HeldBound] += bound
+			q.recent[HeldWindow] += other - bound
+			q.member.see(now)
 		} else {
 			q.recent[q.hold] += other
 		}
@@ -48,7 +50,7 @@ func (q *QP) settle(now units.Time) {
 
 // since returns for how much of the time from heldFrom to now the rate alone would hold
 // the queue pair, and the rest. In the line of its group that is the time for which the window
-// was shut.
+// or the limit was shut.
 func (q *QP) since(now units.Time) (rate, other units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
 	if q.inLine() {
@@ -66,6 +68,11 @@ func (q *QP) since(now units.Time) (rate, other units.Time) {
 		return due - from, now - due
 	}
 	return 0, now - from
+}
+
+// bound is for how long the group's limit, and nothing of the engine's, has held the member back.
+func (m *Member) bound(now units.Time) units.Time {
+	return max(m.group.boundTime(now)-m.boundSeen, 0)
 }
 
 // inLine reports whether the queue pair waits in the line of its group.
@@ -95,7 +102,9 @@ func (q *QP) count(now units.Time, to *Times) {
 		to[HeldRate] = to[HeldRate].Add(rate)
 		why := q.hold
 		if q.inLine() {
-			why = HeldWindow
+			bound := min(q.member.bound(now), other)
+			to[HeldBound] = to[HeldBound].Add(bound)
+			why, other = HeldWindow, other-bound
 		}
 		to[why] = to[why].Add(other)
 	}

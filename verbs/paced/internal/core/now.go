@@ -53,7 +53,8 @@ func (c *Core) setBack(now units.LongTime, t units.Time) {
 func (q *QP) setBack(by units.Time) {
 	q.bank(by)
 	if q.member != nil {
-		q.member.shutSeen, q.member.lastAck = 0, q.member.lastAck.SetBack(by) // the group's sum begins again
+		q.member.shutSeen, q.member.boundSeen = 0, 0 // the group's sums begin again
+		q.member.lastAck = q.member.lastAck.SetBack(by)
 	}
 	q.heldFrom = q.heldFrom.SetBack(by)
 	q.loop.setBack(by)

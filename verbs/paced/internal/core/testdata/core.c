@@ -154,7 +154,7 @@ static int64_t group(const struct call *c)
 	struct sluice_env env = {.line_rate = c->v[2], .base_rtt = m.core.cfg.base_rtt, .mtu = c->v[4]};
 	struct sluice_limiter_add_result id = sluice_limiter_add(&m.limiter, SLUICE_LIMITER_UNPACED);
 	sluice_core_add_group(&m.core, g, id.value, c->v[2]);
-	sluice_core_group_start(g, c->v[0], make(&group_engines[c->v[6]], c->v[1], env), c->v[3]);
+	sluice_core_group_start(g, c->v[0], make(&group_engines[c->v[6]], c->v[1], env), c->v[3], c->v[5]);
 	return id.value;
 }
 
