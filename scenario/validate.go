@@ -188,6 +188,7 @@ func (sys *System) checkNeeds(d *tree.Document, path string, g *fabric.Topology)
 		{x.EIN && own.EIN.Gradient == 0, "lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water"},
 		{x.Circuit && g != nil && !hasCircuits(g), "lives on circuits that come and go, and the network has none: set topology.kind to rdcn"},
 		{sys.needsSwitches() && !sys.Offload(), "needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto"},
+		{sys.Shim.Group != "none" && sys.Offload(), "runs in the NIC, which has no groups: set nic.mode to host, or shim.group to none"},
 	} {
 		if need.lacks {
 			d.Fail(path, "%s %s", sys.Engine, need.says)

@@ -51,7 +51,7 @@ func within(text string) string {
 		base = "rdcn.yaml"
 	case strings.HasPrefix(text, "programs:"):
 		base = "programs.yaml"
-	case strings.Contains(text, "every:"):
+	case strings.Contains(text, "every:") && !strings.HasPrefix(text, "shim:"):
 		base = "offload.yaml"
 	}
 	return "extends: " + base + "\n" + text
