@@ -22,6 +22,8 @@ type overhead struct {
 	batch, qps int
 	// bypass is TIMELY at line rate, spared by Config.Bypass.
 	bypass bool
+	// group has all queue pairs share one engine.
+	group bool
 }
 
 const (
@@ -75,12 +77,18 @@ func newTurner(t testing.TB, o overhead, shim bool) *turner {
 		cfg := paced.DefaultConfig()
 		if o.timely {
 			cfg.Bypass = o.bypass
+			if o.group {
+				cfg.Group = paced.ByPort
+			}
 			cfg.Engine = func(env cc.Env) (cc.Engine, error) {
 				c := timely.DefaultConfig()
 				if o.bypass {
 					return timely.New(c, env)
 				}
 				c.MaxRate = overheadPace / units.Rate(o.qps)
+				if o.group {
+					c.MaxRate = overheadPace
+				}
 				c.MinRate = min(c.MaxRate, env.LineRate)
 				e, err := timely.New(c, env)
 				return &unsteady{Engine: e}, err
@@ -197,6 +205,17 @@ func BenchmarkOverhead(b *testing.B) {
 			b.ReportMetric(100*float64(s.Bypassed)/float64(s.Samples), "bypassed-%")
 		})
 	}
+	for _, qps := range []int{16, 1000} {
+		o := overhead{timely: true, batch: 16, qps: qps}
+		b.Run(fmt.Sprintf("group/batch=16/qps=%d", qps), func(b *testing.B) {
+			raw, each := newTurner(b, o, false), newTurner(b, o, true)
+			o.group = true
+			group := newTurner(b, o, true)
+			m := medians(b, func() int { return raw.turn(b) }, func() int { return each.turn(b) }, func() int { return group.turn(b) })
+			b.ReportMetric(m[1]-m[0], "alone-added-ns/segment")
+			b.ReportMetric(m[2]-m[0], "added-ns/segment")
+		})
+	}
 	// What of it is not the shim's own: it reads the clock twice for a turn, and
 	// calls the engine for each segment.
 	b.Run("parts", func(b *testing.B) {
@@ -235,7 +254,10 @@ func medians(b *testing.B, do ...func() int) []float64 {
 }
 
 func TestTheWholeWayAllocatesNothing(t *testing.T) {
-	for _, o := range []overhead{{false, 1, 1, false}, {false, 16, 8, false}, {true, 1, 1, false}, {true, 16, 8, false}, {true, 16, 8, true}} {
+	for _, o := range []overhead{
+		{batch: 1, qps: 1}, {batch: 16, qps: 8}, {timely: true, batch: 1, qps: 1}, {timely: true, batch: 16, qps: 8},
+		{timely: true, batch: 16, qps: 8, bypass: true}, {timely: true, batch: 16, qps: 8, group: true},
+	} {
 		w := newTurner(t, o, true)
 		done := 0
 		if n := testing.AllocsPerRun(1000, func() { done += w.turn(t) }); n != 0 {
