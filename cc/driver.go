@@ -26,7 +26,9 @@ type Driver struct {
 	scaler    UpdateScaler
 	shut      bool // the window has held the flow back, and nothing was sent since
 	everShut  bool
+	capped    bool
 	opened    units.Time // when the window last held nothing back again, if everShut
+	cap       units.Rate // if capped
 
 	awaited bool // the newest unit requests an acknowledgement
 	path    uint32
@@ -64,8 +66,27 @@ func (d *Driver) Engine() Engine { return d.engine }
 // Control returns the current Control.
 func (d *Driver) Control() Control { return d.control }
 
-// AtLine reports whether the current rate is the line's or more: nothing is held back for it.
+// AtLine reports whether the engine's rate is the line's or more.
 func (d *Driver) AtLine() bool { return d.control.Rate >= d.line }
+
+// Free reports whether no rate holds anything back: neither the engine's nor a cap.
+func (d *Driver) Free() bool { return d.AtLine() && !d.capped }
+
+// Rate returns the rate to send at where it is not Free: the engine's, and no more than the line's
+// and the cap.
+func (d *Driver) Rate() units.Rate { return d.rate }
+
+// Cap bounds the rate to r, of at least 1 bps, until the next Start, whatever the engine allows.
+// It does nothing without an engine.
+func (d *Driver) Cap(r units.Rate) {
+	if d.engine == nil {
+		return
+	}
+	c := d.control
+	d.capped, d.cap = true, r
+	d.control.Rate = -1 // which differs from any
+	d.Apply(c)
+}
 
 // Gap returns the time that a full unit takes at the current rate, an hour at most.
 func (d *Driver) Gap() units.Time { return d.gap }
@@ -171,6 +192,9 @@ func (d *Driver) Apply(c Control) (change Change) {
 		return change
 	}
 	rate := max(min(c.Rate, d.line), 1)
+	if d.capped {
+		rate = min(rate, d.cap)
+	}
 	gap := min(rate.Serialize(d.unit), longestGap)
 	d.rate, d.gap, d.span = rate, gap, max(d.baseRTT, spanUnits*gap)
 	if rate < d.app.slowest {

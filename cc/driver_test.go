@@ -249,3 +249,31 @@ func TestSchemeLacks(t *testing.T) {
 		}
 	}
 }
+
+// A cap holds below and above what the engine allows, and is gone with the next engine.
+func TestDriverCap(t *testing.T) {
+	var d Driver
+	d.Cap(units.Gbps)
+	if !d.Free() {
+		t.Error("a driver without an engine is capped")
+	}
+	start := func(rate units.Rate) {
+		d.Start(Fixed{Keep: Control{Rate: rate, Window: Unlimited}}, 100*units.Gbps, 4096, 10*units.Microsecond)
+	}
+	start(100 * units.Gbps)
+	if !d.Free() || !d.AtLine() {
+		t.Error("at the line rate something holds back")
+	}
+	d.Cap(10 * units.Gbps)
+	if d.Free() || !d.AtLine() || d.Rate() != 10*units.Gbps || d.Gap() != (10*units.Gbps).Serialize(4096) {
+		t.Errorf("capped at 10 Gbps it sends at %v with gaps of %v", d.Rate(), d.Gap())
+	}
+	d.Apply(Control{Rate: 3 * units.Gbps, Window: Unlimited})
+	if d.Rate() != 3*units.Gbps || d.Control().Rate != 3*units.Gbps {
+		t.Errorf("at 3 Gbps it sends at %v", d.Rate())
+	}
+	start(40 * units.Gbps)
+	if d.Free() || d.Rate() != 40*units.Gbps {
+		t.Errorf("anew at 40 Gbps it sends at %v", d.Rate())
+	}
+}

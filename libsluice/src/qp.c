@@ -276,10 +276,7 @@ static int start(struct sl_qp *q)
 	if (set->cc[0] && set->rate > 0 && set->rate < line) {
 		/* What the engine allows beyond it counts as the bound. */
 		q->cap_rate = set->rate;
-		q->core.driver.line = set->rate;
-		sluice_driver_apply(&q->core.driver, sluice_core_qp_control(&q->core));
-		if (q->core.driver.control.rate > set->rate)
-			sluice_limiter_set_rate(&s->limiter, q->core.flow, set->rate);
+		sluice_core_qp_cap(&q->core, set->rate);
 	}
 	sl_unlock(s, state);
 	return 0;

@@ -116,13 +116,6 @@ static struct sl_qp *named(struct sl_shard *s, uint64_t wr_id)
 
 static void fail_qp(struct sl_qp *q, sluice_time now) { sluice_core_qp_fail(&q->core, now); }
 
-/* An engine whose rate is above the program's bound is not obeyed beyond it. */
-static void cap(struct sl_qp *q)
-{
-	if (q->cap_rate && q->core.driver.control.rate > q->cap_rate)
-		sluice_limiter_set_rate(&q->shard->limiter, q->core.flow, q->cap_rate);
-}
-
 /* Takes one completion of the device. */
 static void complete(struct sl_hidden *h, const struct sl_now *now, const struct sluice_verbs_wc *wc)
 {
@@ -145,7 +138,6 @@ static void complete(struct sl_hidden *h, const struct sl_now *now, const struct
 			sl_rtt_add(q, h->sample.rtt);
 		if (h->sample.marks & SLUICE_CORE_CUT)
 			q->cuts++;
-		cap(q);
 	} else {
 		fail_qp(q, now->t);
 	}

@@ -111,7 +111,7 @@ void sl_values(const struct sl_qp *q, struct sl_values *v)
 		.window = c.window == SLUICE_UNLIMITED ? 0 : (uint64_t)c.window,
 		.outstanding = (uint64_t)sluice_core_qp_outstanding(&q->core),
 		.messages = f.all, .failed = f.failed, .segments = q->segments, .bytes = q->bytes,
-		.cnps = q->core.driver.cnps, .cuts = q->cuts,
+		.cnps = q->core.loop.driver.cnps, .cuts = q->cuts,
 	};
 	if (!e)
 		return;

@@ -25,20 +25,21 @@ type QP struct {
 	// of what a segment costs is fetching this. At more than 1784 bytes Go would
 	// give it 2048, header included, and the same fields of all queue pairs would compete for a few
 	// sets of a cache.
-	shard    *shard
-	inner    verbs.QP
-	sends    *sendCQ                       // where the provider completes the segments
-	cq       *CQ                           // where the application gets its completions
-	watch    func(a *cc.Ack, c cc.Control) // nil if there is no watcher
-	drain    atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
-	tells    bool                          // the provider's queue pair tells something of a segment: one of abilities
-	reported bool                          // telemetry has something for the engine
-	adaptive bool                          // inner is a verbs.AdpRetransQP
-	core     core.QP
-	tally    tally
+	shard     *shard
+	inner     verbs.QP
+	sends     *sendCQ                       // where the provider completes the segments
+	cq        *CQ                           // where the application gets its completions
+	watch     func(a *cc.Ack, c cc.Control) // nil if there is no watcher
+	drain     atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
+	tells     bool                          // the provider's queue pair tells something of a segment: one of abilities
+	reported  bool                          // telemetry has something for the engine
+	adaptive  bool                          // inner is a verbs.AdpRetransQP
+	core      core.QP
+	*settings                   // with limiter, it has the tally begin a cache line
+	limiter   verbs.RateLimitQP // the provider's queue pair, or nil
+	tally     tally
 
 	abilities
-	*settings
 }
 
 // settings are the parts of a queue pair that no segment needs: elsewhere, so that it fits its

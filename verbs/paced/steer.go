@@ -16,7 +16,6 @@ type abilities struct {
 	telemetry verbs.TelemetryQP
 	cnps      verbs.CNPQP
 	departs   verbs.SentTimestampQP
-	limiter   verbs.RateLimitQP
 }
 
 // prepare looks for what the provider's queue pair can do.

@@ -66,10 +66,37 @@ struct sluice_control sluice_driver_control(const struct sluice_driver *d)
 	return d->control;
 }
 
-// sluice_driver_at_line reports whether the current rate is the line's or more: nothing is held back for it.
+// sluice_driver_at_line reports whether the engine's rate is the line's or more.
 static bool sluice_driver_at_line(const struct sluice_driver *d)
 {
 	return d->control.rate >= d->line;
+}
+
+// sluice_driver_free reports whether no rate holds anything back: neither the engine's nor a cap.
+static bool sluice_driver_free(const struct sluice_driver *d)
+{
+	return sluice_driver_at_line(d) && !d->capped;
+}
+
+// sluice_driver_rate returns the rate to send at where it is not Free: the engine's, and no more than the line's
+// and the cap.
+static sluice_rate sluice_driver_rate(const struct sluice_driver *d)
+{
+	return d->rate;
+}
+
+// sluice_driver_cap bounds the rate to r, of at least 1 bps, until the next Start, whatever the engine allows.
+// It does nothing without an engine.
+static void sluice_driver_cap(struct sluice_driver *d, sluice_rate r)
+{
+	if (d->engine == NULL) {
+		return;
+	}
+	struct sluice_control c = d->control;
+	d->capped = true;
+	d->cap = r;
+	d->control.rate = -1; // which differs from any
+	sluice_driver_apply(d, c);
 }
 
 // sluice_driver_gap returns the time that a full unit takes at the current rate, an hour at most.
@@ -180,6 +207,9 @@ sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control
 		return change;
 	}
 	sluice_rate rate = sluice_max(sluice_min(c.rate, d->line), 1);
+	if (d->capped) {
+		rate = sluice_min(rate, d->cap);
+	}
 	sluice_time gap = sluice_min(sluice_rate_serialize(rate, d->unit), SLUICE_LONGEST_GAP);
 	d->rate = rate;
 	d->gap = gap;

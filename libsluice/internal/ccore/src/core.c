@@ -643,7 +643,7 @@ static struct sluice_core_qp_since_result sluice_core_qp_since(struct sluice_cor
 	}
 	if (q->hold == SLUICE_CORE_HELD_FILED) {
 		due = sluice_limiter_due(q->core->sched, q->flow);
-	} else if (q->hold == SLUICE_CORE_HELD_BOUND && !sluice_driver_at_line(&sluice_core_qp_loop_of(q)->driver)) {
+	} else if (q->hold == SLUICE_CORE_HELD_BOUND && !sluice_driver_free(&sluice_core_qp_loop_of(q)->driver)) {
 		due = sluice_limiter_next(q->core->sched, sluice_core_qp_paced(q));
 	}
 	if (due > from) {
@@ -981,6 +981,13 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->retransmits = 0;
 	sluice_core_loop_start(&q->loop, now, engine, line, q->largest, &q->core->cfg);
 	sluice_driver_cnps(&q->loop.driver, cnps);
+	sluice_core_pace(q->core, q->flow, &q->loop);
+}
+
+// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start.
+void sluice_core_qp_cap(struct sluice_core_qp *q, sluice_rate r)
+{
+	sluice_driver_cap(&q->loop.driver, r);
 	sluice_core_pace(q->core, q->flow, &q->loop);
 }
 
@@ -1561,7 +1568,7 @@ static bool sluice_core_qp_was_repaired(struct sluice_core_qp *q, sluice_time no
 static void sluice_core_qp_sent(const struct sluice_core_qp *q, sluice_time now, sluice_bytes n, struct sluice_core_loop *l)
 {
 	sluice_driver_sent(&l->driver, now, n);
-	if (sluice_driver_at_line(&l->driver)) {
+	if (sluice_driver_free(&l->driver)) {
 		return;
 	}
 	sluice_time gap = sluice_driver_gap(&l->driver);
@@ -1609,8 +1616,8 @@ static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struc
 // sluice_core_pace gives the scheduler the current rate of a loop.
 static void sluice_core_pace(const struct sluice_core *c, sluice_limiter_flow_id flow, const struct sluice_core_loop *l)
 {
-	sluice_rate rate = sluice_driver_control(&l->driver).rate;
-	if (sluice_driver_at_line(&l->driver)) {
+	sluice_rate rate = sluice_driver_rate(&l->driver);
+	if (sluice_driver_free(&l->driver)) {
 		rate = SLUICE_LIMITER_UNPACED;
 	}
 	// The rate is positive, which is all that SetRate asks for.

@@ -362,7 +362,9 @@ struct sluice_driver {
 	struct sluice_update_scaler scaler;
 	bool shut; // the window has held the flow back, and nothing was sent since
 	bool ever_shut;
+	bool capped;
 	sluice_time opened; // when the window last held nothing back again, if ever_shut
+	sluice_rate cap; // if capped
 
 	bool awaited; // the newest unit requests an acknowledgement
 	uint32_t path;
@@ -2956,6 +2958,9 @@ void sluice_core_qp_set_limiter(struct sluice_core_qp *q, sluice_rate r);
 // sluice_core_qp_start installs an engine, or nil for none, at a port of that line rate. cnps is
 // how many congestion notification packets have arrived so far.
 void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes limit, uint64_t cnps);
+
+// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start.
+void sluice_core_qp_cap(struct sluice_core_qp *q, sluice_rate r);
 
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.
 void sluice_core_qp_stop(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp_state state);

@@ -78,11 +78,12 @@ const (
 	callGroup
 	callJoin
 	callLeave
+	callCap
 )
 
 var callNames = []string{
 	"start", "add", "remove", "name", "engine", "resume", "stop", "suspend", "restore", "clear", "fail", "mtu", "reads", "limiter",
-	"accept", "offer", "file", "due", "next", "posted", "complete", "measure", "finish", "pop", "now", "next due", "counts", "held", "sample", "group", "join", "leave",
+	"accept", "offer", "file", "due", "next", "posted", "complete", "measure", "finish", "pop", "now", "next due", "counts", "held", "sample", "group", "join", "leave", "cap",
 }
 
 // twin is a core in Go, and one in C that is called alike.
@@ -695,6 +696,11 @@ func (w *twin) state(i int) {
 		r := units.Rate(w.rng.Int64N(int64(120 * units.Gbps)))
 		p.SetLimiter(r)
 		w.call(callLimiter, i, []int64{int64(r)})
+		if w.rng.IntN(2) == 0 {
+			r = units.Rate(1 + w.rng.Int64N(int64(120*units.Gbps)))
+			p.Cap(r)
+			w.call(callCap, i, []int64{int64(r)})
+		}
 	case 6:
 		if w.rng.IntN(4) > 0 {
 			return

@@ -60,7 +60,7 @@ func (q *QP) since(now units.Time) (rate, other units.Time) {
 	switch {
 	case q.hold == HeldFiled:
 		due = q.core.sched.Due(q.flow)
-	case q.hold == HeldBound && !q.loopOf().driver.AtLine():
+	case q.hold == HeldBound && !q.loopOf().driver.Free():
 		due = q.core.sched.Next(q.paced())
 	}
 	if due > from {

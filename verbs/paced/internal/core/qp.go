@@ -238,6 +238,12 @@ func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit unit
 	q.core.pace(q.flow, &q.loop)
 }
 
+// Cap bounds the rate to r, whatever the engine allows, until the next Start.
+func (q *QP) Cap(r units.Rate) {
+	q.loop.driver.Cap(r)
+	q.core.pace(q.flow, &q.loop)
+}
+
 // Stop puts a queue pair in a state in which it does not send.
 func (q *QP) Stop(now units.Time, state ib.QPState) {
 	q.state = state

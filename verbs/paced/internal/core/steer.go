@@ -188,7 +188,7 @@ func (q *QP) wasRepaired(now, before units.Time, engine cc.Engine, early bool, x
 // sent takes note that n bytes leave now, which the engine of l paces.
 func (q *QP) sent(now units.Time, n units.Bytes, l *loop) {
 	l.driver.Sent(now, n)
-	if l.driver.AtLine() {
+	if l.driver.Free() {
 		return
 	}
 	gap := l.driver.Gap()
@@ -237,8 +237,8 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 
 // pace gives the scheduler the current rate of a loop.
 func (c *Core) pace(flow ratelimiter.FlowID, l *loop) {
-	rate := l.driver.Control().Rate
-	if l.driver.AtLine() {
+	rate := l.driver.Rate()
+	if l.driver.Free() {
 		rate = ratelimiter.Unpaced
 	}
 	// The rate is positive, which is all that SetRate asks for.

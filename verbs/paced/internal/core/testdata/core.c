@@ -12,7 +12,7 @@ enum { BLOCK = 1 << 12, PAIRS = 6, GROUPS = 2, FLOWS = PAIRS + GROUPS, SLOTS = 1
 
 enum {
 	START, ADD, REMOVE, NAME, ENGINE, RESUME, STOP, SUSPEND, RESTORE, CLEAR, FAIL, MTU, LONGEST, READS, TIMEOUT, LIMITER,
-	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE, GROUP, JOIN, LEAVE,
+	ACCEPT, OFFER, FILE_, DUE, NEXT, POSTED, COMPLETE, MEASURE, FINISH, POP, NOW, NEXT_DUE, COUNTS, HELD, SAMPLE, GROUP, JOIN, LEAVE, CAP,
 };
 
 struct call {
@@ -342,6 +342,9 @@ static struct answer answer(const struct call *c)
 		break;
 	case GROUP:
 		r.v[0] = group(c);
+		break;
+	case CAP:
+		sluice_core_qp_cap(q, c->v[0]);
 		break;
 	case JOIN:
 		sluice_core_qp_join(q, &m.pairs[c->pair].member, &m.groups[c->v[0]], c->v[1], c->v[2], (uint64_t)c->v[3]);
