@@ -40,3 +40,26 @@ func TestNext(t *testing.T) {
 	}
 	want(math.MinInt64)
 }
+
+// A segment that left counts as long as it proved to be, for the one after it.
+func TestResize(t *testing.T) {
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.AddFlow(units.Gbps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []units.Bytes{0, 64, 2 * segment} {
+		s.Enqueue(s.Next(id)+units.Second, id, segment)
+		now := s.NextDue()
+		if got, ok := s.Dequeue(now); !ok || got != id {
+			t.Fatal("the segment is not due")
+		}
+		s.Resize(id, n)
+		if at := s.Next(id); at != now+units.Gbps.Serialize(n) {
+			t.Errorf("after one of %v the next is due at %v, expected %v", n, at, now+units.Gbps.Serialize(n))
+		}
+	}
+}
