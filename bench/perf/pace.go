@@ -35,6 +35,8 @@ type Pacing struct {
 	// (paced.Config.Bypass). Who watches spares nothing: then Config.Unwatched is due, and
 	// Record can't be.
 	Bypass bool `flag:"bypass" help:"spare the engine round trips that show no queue, at line rate (timely)"`
+	// Group has queue pairs share the engine (paced.Config.Group).
+	Group paced.Grouping `flag:"group" default:"none" one:"none destination path port" help:"<KIND> of queue pairs that share one engine"`
 	// Record, unless it is nil, takes what the engines get and answer.
 	Record *replay.Recorder
 }
@@ -59,6 +61,8 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		return nil, fmt.Errorf("a rate of %v: it must be positive", p.Rate)
 	case p.Rate > 0 && p.Engine != "":
 		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
+	case p.Group != paced.Ungrouped && p.Engine == "":
+		return nil, errors.New("a group of no engine: name one")
 	case p.Bypass && p.Engine == "":
 		return nil, errors.New("a bypass of no engine: name one")
 	case p.Bypass && p.Record != nil:
@@ -85,7 +89,7 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 	default:
 		return dev, nil
 	}
-	c.Bypass = p.Bypass
+	c.Bypass, c.Group = p.Bypass, p.Group
 	if p.Segment > 0 {
 		c.Segment = p.Segment
 	}

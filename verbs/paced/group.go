@@ -35,12 +35,14 @@ func (g Grouping) String() string {
 	return fmt.Sprintf("Grouping(%d)", uint8(g))
 }
 
-// ParseGrouping returns the Grouping that String calls so.
-func ParseGrouping(s string) (Grouping, error) {
-	if i := slices.Index(groupingNames[:], s); i >= 0 {
-		return Grouping(i), nil
+// UnmarshalText implements encoding.TextUnmarshaler: it takes what String gives.
+func (g *Grouping) UnmarshalText(b []byte) error {
+	i := slices.Index(groupingNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("paced: a grouping %q: choose one of %s", b, strings.Join(groupingNames[:], ", "))
 	}
-	return 0, fmt.Errorf("paced: grouping %q: one of %s", s, strings.Join(groupingNames[:], ", "))
+	*g = Grouping(i)
+	return nil
 }
 
 // Classes of a group's queue pairs. A higher class goes first and leaves each lower one that waits a
