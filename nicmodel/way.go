@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/chip"
+	"github.com/sluice-rdma/sluice/nicmodel/internal/config"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/frames"
 	"github.com/sluice-rdma/sluice/nicmodel/internal/stage"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -127,6 +128,9 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle, w *fabric.Frame) {
 	f := r.Frames.At(h)
 	f.Wire, f.Arrived = *w, now
 	done := r.take(now, f)
+	if h := &f.Desc.Header; h.Opcode == ib.Acknowledge && h.Syndrome == rc.SyndromeSequence && r.Config.Transport.Loss == config.GoBackN {
+		done += r.Config.Transport.NAKTime
+	}
 	r.queued.Add(now, 1)
 	if r.Spans.Report != nil {
 		r.Spans.Packet(f, chip.AtReceive, now, done, r.Net.Packet(h).Src)

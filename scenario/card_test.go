@@ -17,14 +17,15 @@ systems:
 	for _, c := range []struct {
 		system string
 		adp    bool
+		nak    bool
 		inNIC  bool
 	}{
-		{"{engine: none}", true, false},
-		{"{engine: nic-default}", true, true},
-		{"{engine: timely}", false, false},
-		{"{engine: timely, override: {nic: {with: {transport: {adp_retrans: {enabled: true}}}}}}", true, false},
-		{"{engine: nic-default, override: {nic: {with: {transport: {adp_retrans: {enabled: false}}}}}}", false, true},
-		{"{engine: nic-default, override: {nic: {preset: cx3}}}", false, true},
+		{"{engine: none}", true, true, false},
+		{"{engine: nic-default}", true, true, true},
+		{"{engine: timely}", false, false, false},
+		{"{engine: timely, override: {nic: {with: {transport: {adp_retrans: {enabled: true}, nak_time: 5us}}}}}", true, true, false},
+		{"{engine: nic-default, override: {nic: {with: {transport: {adp_retrans: {enabled: false}, nak_time: 0s}}}}}", false, false, true},
+		{"{engine: nic-default, override: {nic: {preset: cx3}}}", false, false, true},
 	} {
 		s, err := Parse("card", []byte(head+"  - "+c.system+"\n"))
 		if err != nil {
@@ -32,6 +33,9 @@ systems:
 			continue
 		}
 		sys := s.Systems[0]
+		if nak := sys.NICConfig().Transport.NAKTime > 0; nak != c.nak {
+			t.Errorf("%s: a time to a NAK %t", c.system, nak)
+		}
 		if got := sys.NICConfig().Transport.AdpRetrans.Enabled; got != c.adp || sys.Offload() != c.inNIC {
 			t.Errorf("%s: adaptive retransmission %t, in the NIC %t", c.system, got, sys.Offload())
 		}

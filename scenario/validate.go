@@ -299,8 +299,8 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	if err != nil {
 		d.Fail(at("nic.preset"), "%v", err)
 	}
-	if !sys.Scheme.Card { // the engines' papers have no such timers
-		c.Transport.AdpRetrans.Enabled = false
+	if !sys.Scheme.Card { // the engines' papers have no such timers, and no such NAKs
+		c.Transport.AdpRetrans.Enabled, c.Transport.NAKTime = false, 0
 	}
 	if n.Host != "" {
 		h, err := nicmodel.HostOf(n.Host)

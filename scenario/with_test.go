@@ -51,8 +51,11 @@ func TestNICHost(t *testing.T) {
 	want.PCIe.OnHost(h)
 	want.PCIe.Tags = 64
 	for i, latency := range []units.Time{h.ReadLatency, 700 * units.Nanosecond} {
+		want := want
 		want.PCIe.ReadLatency = latency
-		want.Transport.AdpRetrans.Enabled = i == 1 // the first has TIMELY
+		if i == 0 { // it has TIMELY
+			want.Transport.AdpRetrans.Enabled, want.Transport.NAKTime = false, 0
+		}
 		if diff := cmp.Diff(want, s.Systems[i].NICConfig()); diff != "" {
 			t.Errorf("system %d: %s", i, diff)
 		}
@@ -77,7 +80,9 @@ func TestWith(t *testing.T) {
 		want.PCIe.Rate, want.PCIe.Headers = 63_015_384_615, nicmodel.Kalia
 		want.PCIe.IOMMU = nicmodel.IOMMUConfig{Entries: 64, PageSize: 4096, Miss: 330 * units.Nanosecond}
 		want.WQEFetch = 4
-		want.Transport.AdpRetrans.Enabled = i == 1 // the first has TIMELY
+		if i == 0 { // it has TIMELY
+			want.Transport.AdpRetrans.Enabled, want.Transport.NAKTime = false, 0
+		}
 		if i == 1 {
 			want.PCIe.IOMMU.Entries = 8
 			want.Framing = fabric.InfiniBand

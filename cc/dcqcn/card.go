@@ -29,7 +29,7 @@ type CardConfig struct {
 	ClampTgtRateATI bool `yaml:"rp_clamp_tgt_rate_ati" eg:"false"`
 	// TimeReset is the time between rises without a cut.
 	TimeReset units.Time `yaml:"rp_time_reset" eg:"100us" range:"[1us,131071us]"`
-	// ByteReset is the bytes between rises without a cut.
+	// ByteReset is the bytes between rises without a cut. The driver and mlxconfig count it in units of 64: their 32767 is 2097088B here.
 	ByteReset units.Bytes `yaml:"rp_byte_reset" eg:"64KB" range:"[64B,32GB]"`
 	// Threshold is how many rises by time, or by bytes, go halfway back to the target before it rises.
 	Threshold int `yaml:"rp_threshold" eg:"5" range:"[1,31]" of:"rises"`
@@ -64,7 +64,7 @@ type CardConfig struct {
 // DefaultCardConfig returns the parameters that docs/engines/nic-default.md gives the source of.
 func DefaultCardConfig() CardConfig {
 	return CardConfig{
-		ClampTgtRateATI: true, TimeReset: 300 * units.Microsecond, ByteReset: 32767, Threshold: 1,
+		ClampTgtRateATI: true, TimeReset: 300 * units.Microsecond, ByteReset: 32767 * byteResetUnit, Threshold: 1,
 		AIRate: 5 * units.Mbps, HAIRate: 50 * units.Mbps, GD: 11, MinDecFac: 50, MinRate: units.Mbps,
 		DceTCPG: 1019, DceTCPRtt: units.Microsecond, RateReduceMonitorPeriod: 4 * units.Microsecond, InitialAlphaValue: 1023,
 		MinTimeBetweenCNPs: 4 * units.Microsecond, SlowRestart: 50,
@@ -79,6 +79,9 @@ func (c CardConfig) Validate() error { return cardSettings.Check(&c) }
 // CNPInterval implements cc.CNPSpaced.
 func (c CardConfig) CNPInterval() units.Time { return c.MinTimeBetweenCNPs }
 
+// byteResetUnit is what rp_byte_reset counts in the driver and in firmware (docs/engines/nic-default.md).
+const byteResetUnit = 64 * units.Byte
+
 // alphaUnits is alpha 1 in the card's units, 10 bits behind the point.
 const alphaUnits = 1024
 
@@ -90,6 +93,9 @@ type card struct {
 	restart     float64    // the share of a rate that slow restart leaves
 	restartedAt units.Time // when it last lowered the rate
 	rtt         units.Time // the last round trip
+	// Slow restart has it rise since a loss, until the line rate or a notification that no loss has brought.
+	climbs  bool
+	climbAt units.Time // when it rises next
 }
 
 // NewCard makes the engine of one flow.
@@ -139,6 +145,9 @@ func (e *card) OnCNP(now units.Time) cc.Control {
 		e.p.begin(&e.s, now)
 		return e.set()
 	}
+	if now-e.restartedAt >= e.period() {
+		e.climbs = false // no loss has brought it
+	}
 	return e.engine.OnCNP(now)
 }
 
@@ -147,13 +156,25 @@ func (e *card) OnAck(a *cc.Ack) cc.Control {
 	if a.RTT > 0 {
 		e.rtt = a.RTT
 	}
-	return e.engine.OnAck(a)
+	c := e.engine.OnAck(a)
+	if !e.climbs || a.Now < e.climbAt || a.AppLimited || a.RTT == 0 {
+		return c
+	}
+	// Answers clock it, so that it is slow over a full queue, and a span without any, as before a timeout, counts once.
+	e.climbAt = a.Now + max(e.p.cutInterval, e.rtt)
+	e.s.rate = min(e.s.rate+e.p.hyper, e.p.maxRate)
+	e.s.target = max(e.s.target, e.s.rate)
+	e.climbs = e.s.rate < e.p.maxRate
+	return e.set()
 }
 
-// SlowRestart implements cc.Restarted. What left within a round trip of the last time met the queue of the rate before,
+// period is the least time between two losses that lower the rate.
+func (e *card) period() units.Time { return max(e.p.increaseTimer, 2*e.rtt) }
+
+// SlowRestart implements cc.Restarted: rate and target are lowered, and the rate climbs from there. What left within a round trip of the last time met the queue of the rate before,
 // and its loss is known a round trip later.
 func (e *card) SlowRestart(now units.Time) (c cc.Control, lowered bool) {
-	if now-e.restartedAt < max(e.p.increaseTimer, 2*e.rtt) {
+	if now-e.restartedAt < e.period() {
 		return e.control, false
 	}
 	e.p.elapse(&e.s, now, true)
@@ -161,8 +182,9 @@ func (e *card) SlowRestart(now units.Time) (c cc.Control, lowered bool) {
 		e.p.startTimers(&e.s, now)
 	}
 	e.restartedAt = now
+	e.climbs, e.climbAt = true, now+e.p.cutInterval
 	e.s.rate = max(float64(e.s.rate*e.restart), e.p.minRate)
-	e.s.target = e.s.rate
+	e.s.target = max(float64(e.s.target*e.restart), e.s.rate)
 	e.p.begin(&e.s, now)
 	return e.set(), true
 }
@@ -170,5 +192,5 @@ func (e *card) SlowRestart(now units.Time) (c cc.Control, lowered bool) {
 // SetBack implements cc.Timed.
 func (e *card) SetBack(by units.Time) {
 	e.engine.SetBack(by)
-	e.restartedAt = e.restartedAt.SetBack(by)
+	e.restartedAt, e.climbAt = e.restartedAt.SetBack(by), e.climbAt.SetBack(by)
 }

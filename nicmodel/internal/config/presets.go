@@ -81,8 +81,15 @@ func adpRetrans(low, n int) AdpRetrans {
 
 // lossy is what ConnectX-5 and later have for networks that lose packets.
 func lossy(low, n int) Transport {
-	return Transport{AdpRetrans: adpRetrans(low, n), SlowRestart: true}
+	return Transport{AdpRetrans: adpRetrans(low, n), SlowRestart: true, NAKTime: quickNAK}
 }
+
+// Times from a gap to the repetition, as recalled of Lumina (SIGCOMM 2023) and not checked: ConnectX-5 and -6 Dx take some 2 us to make a NAK
+// and 2 to 6 us to react to it, a ConnectX-4 Lx some 200 us in all, a hundred round trips.
+const (
+	quickNAK = 6 * units.Microsecond
+	slowNAK  = 200 * units.Microsecond
+)
 
 // presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
@@ -136,7 +143,7 @@ var presets = map[string]func() Config{
 		c.State.Bytes, c.State.Elements = stateBytes/2, elementBytes/2
 		c.TxBuffer = 12 * kilobytePacket
 		c.Limiter = packetPacing(25 * units.Gbps)
-		c.Transport.AdpRetrans = adpRetrans(9, 1)
+		c.Transport.AdpRetrans, c.Transport.NAKTime = adpRetrans(9, 1), slowNAK
 		c.Counter = stage.Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		return c
 	},

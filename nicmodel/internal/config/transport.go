@@ -25,6 +25,10 @@ type Transport struct {
 	// RTOLow is what selective repeat uses instead with at most three packets under way;
 	// 0 is none.
 	RTOLow units.Time `yaml:"rto_low" range:"[1us,10s]" zero:"none"`
+	// NAKTime is what a card takes from a gap to the repetition beyond its stages and the way: to make a NAK and to react to it. It is
+	// spent where the NAK arrives, and with go-back-n only. Under other engines than none and nic-default it is 0 unless a
+	// scenario has it.
+	NAKTime units.Time `yaml:"nak_time" eg:"5us" range:"[1ns,10ms]" zero:"none"`
 	// AdpRetrans begins with shorter timeouts than the connection's `timeout`. Under other engines than none and nic-default it is off
 	// unless a scenario has it enabled.
 	AdpRetrans AdpRetrans `yaml:"adp_retrans"`

@@ -71,6 +71,7 @@ var sources = map[string]string{
 	"transport.adp_retrans.timeout_init_low_bound":  "the default profile is not published. `cx5`: 2, 4, 8 and 16 ms between packets (perftest issue 251); `cx6`: timelines of one (below); `cx6dx`: 4, 8, 17 ms by Lumina (SIGCOMM 2023), recalled and not checked; `cx4lx`, `cx7`: estimates, as the nearest",
 	"transport.adp_retrans.timeout_init_range_size": "as timeout_init_low_bound",
 
+	"transport.nak_time":     "`cx5`, `cx6dx`: 2 us to make a NAK and 2 to 6 us to react, Lumina (SIGCOMM 2023), recalled and not checked; `cx4lx`: some 200 us in all by it, recalled and not checked; `cx6`, `cx7`: estimates, as the nearest",
 	"transport.slow_restart": "`cx4lx` has none (UCX issue 6000); `cx6`: a register read with firmware 20.43, roce_slow_restart_en 1; `cx5`, `cx6dx`, `cx7`: NVIDIA's sample dump of an unnamed device has 1: estimates",
 
 	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1; `cx6`, `cx6ib`: below); `connectib`, `cx7`, `timely10g`: estimates",
