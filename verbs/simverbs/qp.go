@@ -268,6 +268,13 @@ func flowHash(src, dst int, qpn, peer, label uint32) uint32 {
 
 // PostSend implements verbs.QP.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	if c := &q.pd.dev.chosen; c.Any() {
+		return c.PostSend(q.num, q.object(), len(wrs), func(n int) (int, error) { return q.postSend(wrs[:n]) })
+	}
+	return q.postSend(wrs)
+}
+
+func (q *QP) postSend(wrs []verbs.SendWR) (int, error) {
 	d := q.pd.dev
 	if q.gone {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
@@ -514,6 +521,9 @@ func (q *QP) CloseAt(at units.Time) error {
 // forget counts a queue pair as gone.
 func (q *QP) forget() {
 	delete(q.pd.dev.qps, q.num)
+	if c := &q.pd.dev.chosen; c.Any() {
+		c.Forget(q.num)
+	}
 	q.pd.dev.events.Forget(verbs.AsyncEvent{QP: q})
 	q.gone = true
 	q.sendCQ.users--
