@@ -170,15 +170,52 @@ func TestNICFailures(t *testing.T) {
 	for _, c := range []struct{ failure, want string }{
 		{"{nic: h0, at: 10us, dies: true}", "flow 0 from h0 to h1: work request flushed"},
 		{"{nic: h0, qp: 1, packet: 20}", "flow 0 from h0 to h1: work request flushed"},
+		{"{nic: h0, qp: 1, packet: 1, status: REM_ACCESS_ERR}", "flow 0 from h0 to h1: remote access error"},
+		{"{nic: h0, qp: 1, at: 10us, post_send: ENOMEM}", "cannot allocate memory: as was asked of the device"},
+		{"{nic: h0, qp: 1, at: 10us, poll_cq: EIO}", "poll_cq sim:h0: input/output error: as was asked of the device"},
 	} {
 		s := parse(t, `duration: 10ms
 topology: {kind: star, hosts: 2, host_rate: 100Gbps}
 fabric: {failures: [`+c.failure+`]}
 systems: [{engine: none}]
-workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 10MB}]}]
+workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: 10MB}]}]
 `, "nic.mode=offload")
 		if _, err := Run(s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %s", c.failure, err, c.want)
 		}
+	}
+}
+
+// A PCIe link that trains down slows the NIC while it lasts, and the timeline has that and an event of addresses.
+func TestPCIeTrainsDown(t *testing.T) {
+	last := func(failures string) (float64, string) {
+		s := parse(t, `duration: 10ms
+topology: {kind: star, hosts: 2, host_rate: 100Gbps}
+fabric: {failures: [`+failures+`]}
+systems: [{engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 10MB}]}]
+`, "nic.mode=offload")
+		sys := run(t, s).Systems[0]
+		var b strings.Builder
+		if sys.Timeline != nil {
+			for _, e := range sys.Timeline.Events {
+				fmt.Fprintf(&b, "%v %s\n", e.AtUs, e.What)
+			}
+		}
+		return float64(sys.FCTP50Us), b.String()
+	}
+	whole, _ := last("")
+	slow, text := last("{nic: h0, pcie: gen1x4, at: 100us, for: 1ms}, {nic: h0, pcie: gen1x1, at: 200us, for: 100us}, {nic: h1, gid_change: true, at: 50us}")
+	want := `50 h1: event: GID table change
+100 h0: its PCIe link trains to gen1x4 (8Gbps of 227.4Gbps)
+200 h0: its PCIe link trains to gen1x1 (2Gbps of 227.4Gbps)
+300 h0: its PCIe link trains to gen1x4 (8Gbps of 227.4Gbps)
+1100 h0: its PCIe link is whole
+`
+	if text != want {
+		t.Errorf("the timeline is\n%s\nexpected\n%s", text, want)
+	}
+	if slow < whole+800 || slow > whole+1000 {
+		t.Errorf("the flow took %v us, and %v with the link whole", slow, whole)
 	}
 }

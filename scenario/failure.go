@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -21,7 +22,7 @@ type Failure struct {
 	Port string `yaml:"port" eg:"h0"`
 	// A switch, for all of its links: one that reboots is `down` for a while.
 	Switch string `yaml:"switch" eg:"spine0"`
-	// A host, for its NIC: give `dies` or `qp`.
+	// A host, for its NIC: give `dies`, `pcie`, `gid_change` or `qp`.
 	NIC string `yaml:"nic" eg:"h0"`
 	// Whether the other direction fails with it.
 	Both bool `yaml:"both" eg:"false"`
@@ -30,7 +31,7 @@ type Failure struct {
 	// In place of `at`: it begins when the link has carried so many packets; with `nic`, when the NIC has sent them, or its
 	// queue pair `qp`.
 	Packet uint64 `yaml:"packet" eg:"1000"`
-	// How long it lasts; 0 is to the end of the run.
+	// How long it lasts; 0 is to the end of the run. Of a NIC's failures `pcie` alone ends.
 	For units.Time `yaml:"for" eg:"500us"`
 	// It begins again so long after each beginning: a link that flaps.
 	Every units.Time `yaml:"every" eg:"1ms"`
@@ -49,8 +50,22 @@ type Failure struct {
 	Corrupt float64 `yaml:"corrupt" eg:"0.001"`
 	// The NIC is gone, to the end of the run.
 	Dies bool `yaml:"dies" eg:"true"`
-	// A queue pair of the NIC that goes to ERR: 1 is the first that was made.
+	// The PCIe link of the NIC trains down to what this one carries, by generation and lanes; its limits and latencies stay.
+	PCIe string `yaml:"pcie" eg:"gen3x4"`
+	// Programs are told that the NIC's addresses have changed (`IBV_EVENT_GID_CHANGE`). It has the same as before.
+	GIDChange bool `yaml:"gid_change" eg:"true"`
+	// A queue pair of the NIC: 1 is the first that was made. It goes to ERR, unless one of the next three says what fails, once.
 	QP int `yaml:"qp" eg:"1"`
+	// Its next request is not taken: the post fails with this `errno`. Not for `programs`, whose posts are libmlx5's.
+	PostSend Errno `yaml:"post_send" eg:"ENOMEM"`
+	// The next poll of a completion queue that it has fails with this `errno`. Not for `programs`.
+	PollCQ Errno `yaml:"poll_cq" eg:"EIO"`
+	// Its next request that succeeds completes with this status instead, libibverbs' name without `IBV_WC_`, and it goes to ERR.
+	Status Status `yaml:"status" eg:"REM_ACCESS_ERR"`
+	// The vendor's syndrome beside the status; 0 is what a ConnectX shows, where that is known.
+	VendorErr Syndrome `yaml:"vendor_err" eg:"0x88"`
+	// How many requests, or with `poll_cq` and `status` completions, go well before, counted from when it begins.
+	After uint64 `yaml:"after" eg:"10"`
 
 	// link is the name of the link, of Link or Port, and Host is the index of NIC.
 	link string
@@ -104,14 +119,8 @@ func (f *Failure) SetDefaults() { *f = Failure{Both: true} }
 
 // check holds the failure against the network.
 func (f *Failure) check(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
-	named := 0
-	for _, name := range []string{f.Link, f.Port, f.Switch, f.NIC} {
-		if name != "" {
-			named++
-		}
-	}
 	switch {
-	case named != 1:
+	case count(f.Link != "", f.Port != "", f.Switch != "", f.NIC != "") != 1:
 		d.Fail(at(path), "name what fails: one of link, port, switch and nic")
 	case f.NIC != "":
 		f.checkNIC(d, at, path, g)
@@ -145,8 +154,8 @@ func (f *Failure) checkLink(d *tree.Document, at func(string) string, path, key 
 }
 
 func (f *Failure) checkNoNIC(d *tree.Document, at func(string) string, path string) {
-	if f.Dies || f.QP != 0 {
-		d.Fail(at(path), "dies and qp are a NIC's: name it by nic")
+	if f.Dies || f.QP != 0 || f.PCIe != "" || f.GIDChange || f.OfCall() || f.After != 0 || f.VendorErr != 0 {
+		d.Fail(at(path), "dies, pcie, gid_change, qp and what goes with it are a NIC's: name it by nic")
 	}
 }
 
@@ -158,15 +167,56 @@ func (f *Failure) checkNIC(d *tree.Document, at func(string) string, path string
 	switch {
 	case f.Down || f.Silent || f.Rate != 0 || f.Loss != 0 || f.Corrupt != 0:
 		d.Fail(at(path), "down, silent, rate, loss and corrupt are a link's: name the host by port, or a link")
-	case f.Dies == (f.QP != 0):
-		d.Fail(at(path), "say what happens to the NIC: dies: true, or qp: 1 for its first queue pair")
+	case count(f.Dies, f.PCIe != "", f.GIDChange, f.QP != 0) != 1:
+		d.Fail(at(path), "say what happens to the NIC, one of: dies: true, pcie: gen3x4, gid_change: true, or qp: 1 for its first queue pair")
 	case f.QP < 0:
 		d.Fail(at(path+".qp"), "is %d: 1 is the NIC's first queue pair", f.QP)
-	case f.For != 0 || f.Every != 0 || f.Times != 0:
+	case f.Every != 0 || f.Times != 0 || f.For != 0 && f.PCIe == "":
 		d.Fail(at(path), "for, every and times are a link's: a NIC that is gone, or a queue pair in ERR, does not come back by itself")
+	case f.For < 0:
+		d.Fail(at(path+".for"), "is %v: choose a span above 0, or 0 for the rest of the run", f.For)
+	case count(f.PostSend != 0, f.PollCQ != 0, f.Status != 0) > 1:
+		d.Fail(at(path), "give one of post_send, poll_cq and status: each is a failure of its own")
+	case f.QP == 0 && f.OfCall():
+		d.Fail(at(path), "post_send, poll_cq and status are a queue pair's: name it, such as qp: 1")
+	case f.After != 0 && !f.OfCall():
+		d.Fail(at(path+".after"), "is %d: it goes with post_send, poll_cq or status", f.After)
+	case f.VendorErr != 0 && f.Status == 0:
+		d.Fail(at(path+".vendor_err"), "is %#x: it goes with status", uint8(f.VendorErr))
 	case f.At < 0 || f.At != 0 && f.Packet != 0:
 		d.Fail(at(path+".at"), "is %v: give a time of the run, or packet, one of the two", f.At)
 	}
+}
+
+// OfCall reports whether a call about a queue pair fails, or a completion.
+func (f *Failure) OfCall() bool { return f.PostSend != 0 || f.PollCQ != 0 || f.Status != 0 }
+
+// PCIeRate is what the link that PCIe names carries.
+func (f *Failure) PCIeRate() (units.Rate, error) { return nicmodel.ParseLink(f.PCIe) }
+
+// checkOf holds the failures of NICs against the system's.
+func (f *Failure) checkOf(d *tree.Document, at func(string) string, path string, sys *System) {
+	if sys.Reduced() {
+		d.Fail(at(path+".nic"), "reduced NICs have no device and no queue pairs that fail: set nic.model to staged, or name a link or port")
+		return
+	}
+	if f.PCIe == "" || sys.nic == nil {
+		return
+	}
+	if r, err := f.PCIeRate(); err != nil {
+		d.Fail(at(path+".pcie"), "%v", err)
+	} else if r >= sys.nic.PCIe.Rate {
+		d.Fail(at(path+".pcie"), "is %s, which carries %v: choose less than the NIC's link does, %v", f.PCIe, r, sys.nic.PCIe.Rate)
+	}
+}
+
+func count(of ...bool) (n int) {
+	for _, is := range of {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // fabricFailure is what it does to a link: nothing, if it is about a NIC.

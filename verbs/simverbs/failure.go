@@ -48,6 +48,14 @@ func (d *Device) FailQP(num uint32) bool {
 	return true
 }
 
+// ChangeGIDs raises the event that addresses have changed, as a driver does when one is added or taken away. The
+// device has the same as before.
+func (d *Device) ChangeGIDs() {
+	if !d.gone {
+		d.raise(verbs.AsyncEvent{Type: ib.EventGIDChange, Port: 1})
+	}
+}
+
 // FailCall implements verbs.CallFailer.
 func (d *Device) FailCall(f verbs.CallFailure) error {
 	if err := f.Validate(); err != nil {
