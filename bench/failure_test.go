@@ -186,6 +186,42 @@ workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: 10MB
 	}
 }
 
+// Failures that are drawn happen at the same times in each system, and again with the same seed.
+func TestDrawnFailures(t *testing.T) {
+	timelines := func(seed uint64) []string {
+		s := parse(t, `
+duration: 20ms
+topology: {kind: star, hosts: 4, host_rate: 25Gbps}
+fabric: {failures: [{port: 'h*', within: 1ms, random: 3, for: 20us, down: true}]}
+nic: {timeout: 5}
+systems: [{engine: none}, {engine: timely}]
+workloads: [{kind: permutation, size: 1MB}]
+`)
+		r, err := Run(s, Options{Seed: &seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, sys := range r.Systems {
+			var b strings.Builder
+			for _, e := range sys.Timeline.Events {
+				if strings.HasSuffix(e.What, ": down") || strings.HasSuffix(e.What, ": whole") {
+					fmt.Fprintf(&b, "%v %s\n", e.AtUs, e.What)
+				}
+			}
+			all = append(all, b.String())
+		}
+		return all
+	}
+	one := timelines(1)
+	if one[0] != one[1] || strings.Count(one[0], ": down") < 4 {
+		t.Errorf("the systems' timelines are\n%s\nand\n%s", one[0], one[1])
+	}
+	if !slices.Equal(one, timelines(1)) || one[0] == timelines(2)[0] {
+		t.Error("a seed does not decide what fails")
+	}
+}
+
 // A PCIe link that trains down slows the NIC while it lasts, and the timeline has that and an event of addresses.
 func TestPCIeTrainsDown(t *testing.T) {
 	last := func(failures string) (float64, string) {

@@ -14,7 +14,8 @@ import (
 
 // Failure is something that fails, for a while or to the end ([failures.md](failures.md) has what programs see of it):
 // a link, a host's port, a switch, or a NIC. Each names one of the four. Of several at a time about a link it
-// is down if one says so, and has the lowest rate and the highest loss of them.
+// is down if one says so, and has the lowest rate and the highest loss of them. With `random` or `gap` it begins at
+// times that are drawn by a seed, each time at one drawn of all that match its name, in which `*` stands for any text: `tor*->spine*`, `h*`.
 type Failure struct {
 	// A direction of the link, such as `tor0->spine0`.
 	Link string `yaml:"link" eg:"tor0->spine0"`
@@ -37,6 +38,14 @@ type Failure struct {
 	Every units.Time `yaml:"every" eg:"1ms"`
 	// How often it begins; 0 is to the end of the run.
 	Times int `yaml:"times" eg:"5"`
+	// How often it begins between `at` and `within` later, at times that are drawn.
+	Random int `yaml:"random" eg:"5"`
+	// In place of `random`: the mean time from one beginning to the next, of an exponential distribution.
+	Gap units.Time `yaml:"gap" eg:"10ms"`
+	// The time in which it may begin, with `random` or `gap`.
+	Within units.Time `yaml:"within" eg:"50ms"`
+	// What is drawn depends on it alone; 0 is the run's own seed.
+	Seed uint64 `yaml:"seed" eg:"7"`
 	// The link is cut: what is on it and what is put on it is lost. A host's port goes down
 	// with both directions of its link.
 	Down bool `yaml:"down" eg:"true"`
@@ -119,6 +128,40 @@ func (f *Failure) SetDefaults() { *f = Failure{Both: true} }
 
 // check holds the failure against the network.
 func (f *Failure) check(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
+	if !f.drawn() {
+		if f.Within != 0 || f.Seed != 0 {
+			d.Fail(at(path), "within and seed go with random or gap, by which times are drawn")
+		}
+		f.checkNamed(d, at, path, g)
+		return
+	}
+	switch {
+	case f.Random != 0 && f.Gap != 0:
+		d.Fail(at(path), "give random, how often it begins, or gap, the mean time between, one of the two")
+	case f.Random < 0 || f.Random > mostDrawn:
+		d.Fail(at(path+".random"), "is %d: choose 1 to %d times", f.Random, mostDrawn)
+	case f.Within <= 0 || f.Within > 1000*units.Second:
+		d.Fail(at(path+".within"), "is %v: choose the time in which it may begin, above 0 to 1000s", f.Within)
+	case f.Gap < 0 || f.Gap > 0 && f.Within/f.Gap > mostDrawn/10:
+		d.Fail(at(path+".gap"), "is %v: choose a mean time above 0 that makes at most %d failures within %v", f.Gap, mostDrawn/10, f.Within)
+	case f.Packet != 0 || f.Every != 0 || f.Times != 0:
+		d.Fail(at(path), "packet, every and times say when it begins, and random or gap draws that: leave one out")
+	}
+	names, err := f.candidates(g)
+	if err != nil {
+		d.Fail(at(path), "%v", err)
+		return
+	}
+	for _, name := range names { // what is wrong with one is said of the first
+		one, errs := f.named(name), len(d.Errs)
+		if one.checkNamed(d, at, path, g); len(d.Errs) > errs {
+			break
+		}
+		f.link, f.Host = one.link, one.Host
+	}
+}
+
+func (f *Failure) checkNamed(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
 	switch {
 	case count(f.Link != "", f.Port != "", f.Switch != "", f.NIC != "") != 1:
 		d.Fail(at(path), "name what fails: one of link, port, switch and nic")
