@@ -222,6 +222,44 @@ workloads: [{kind: permutation, size: 1MB}]
 	}
 }
 
+// A host that sends pause frames without end stops a rack that has nothing to do with it, until the watchdog drops
+// what is for that host: the victims then finish while the storm lasts.
+func TestPauseStorm(t *testing.T) {
+	storm := func(watchdog string) (victims float64, sys *results.System) {
+		s := parse(t, `
+duration: 40ms
+topology: {kind: leaf-spine, leaves: 2, spines: 1, hosts_per_leaf: 4, host_rate: 25Gbps, trunk_rate: 100Gbps}
+fabric:
+  buffer: 2MiB
+  failures: [{port: h0, at: 100us, for: 10ms, pfc_storm: true}]
+nic: {mode: offload, timeout: 12}
+systems: [{engine: none}]
+workloads:
+  - {kind: flows, name: storm, flows: [{src: h4, dst: h0, size: 4MB}]}
+  - {kind: flows, name: victims, flows: [{src: h5, dst: h1, size: 1MB}, {src: h6, dst: h2, size: 1MB}, {src: h4, dst: h3, size: 1MB, start: 500us}]}
+`, "fabric.pfc.watchdog="+watchdog)
+		sys = run(t, s).Systems[0]
+		for i := range sys.Labels {
+			if sys.Labels[i].Label == "victims" {
+				victims = float64(sys.Labels[i].FCTP99Us)
+			}
+		}
+		return victims, sys
+	}
+	without, sys := storm("0s")
+	if sys.WatchdogTrips != 0 || sys.Drops != 0 || without < 9000 {
+		t.Errorf("without a watchdog: %d trips, %d drops, and the victims took up to %v us", sys.WatchdogTrips, sys.Drops, without)
+	}
+	if i := slices.IndexFunc(sys.Timeline.Events, func(e results.Occurrence) bool { return e.What == "h0->tor0: pause frames without end" }); i < 0 {
+		t.Errorf("the timeline is %v", sys.Timeline.Events)
+	}
+	with, sys := storm("200us")
+	if sys.WatchdogTrips == 0 || sys.WatchdogDrops == 0 || with > 2000 {
+		t.Errorf("with a watchdog: %d trips, %d drops, and the victims took up to %v us", sys.WatchdogTrips, sys.WatchdogDrops, with)
+	}
+	t.Logf("victims: %v us without a watchdog, %v with one, which dropped %d packets in %d trips", without, with, sys.WatchdogDrops, sys.WatchdogTrips)
+}
+
 // A PCIe link that trains down slows the NIC while it lasts, and the timeline has that and an event of addresses.
 func TestPCIeTrainsDown(t *testing.T) {
 	last := func(failures string) (float64, string) {

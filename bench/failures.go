@@ -164,6 +164,9 @@ func (x *failures) onLink(now units.Time, c fabric.LinkChange) {
 	if c.Corrupt > 0 {
 		is = append(is, fmt.Sprintf("corrupt (%.6g)", c.Corrupt))
 	}
+	if c.Storm {
+		is = append(is, "pause frames without end")
+	}
 	if len(is) == 0 {
 		is = append(is, "whole")
 	}

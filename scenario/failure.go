@@ -57,6 +57,9 @@ type Failure struct {
 	Loss float64 `yaml:"loss" eg:"0.01"`
 	// Probability that bits of a packet are inverted, so that its far end drops it.
 	Corrupt float64 `yaml:"corrupt" eg:"0.001"`
+	// The end that the link leads from, such as the host, sends pause frames without end: the lossless priorities of the other
+	// end stop, until `fabric.pfc.watchdog` ends that. One frame stands for all of them. `both` does not matter.
+	PFCStorm bool `yaml:"pfc_storm" eg:"true"`
 	// The NIC is gone, to the end of the run.
 	Dies bool `yaml:"dies" eg:"true"`
 	// The PCIe link of the NIC trains down to what this one carries, by generation and lanes; its limits and latencies stay.
@@ -208,8 +211,8 @@ func (f *Failure) checkNIC(d *tree.Document, at func(string) string, path string
 		d.Fail(at(path+".nic"), "%v", err)
 	}
 	switch {
-	case f.Down || f.Silent || f.Rate != 0 || f.Loss != 0 || f.Corrupt != 0:
-		d.Fail(at(path), "down, silent, rate, loss and corrupt are a link's: name the host by port, or a link")
+	case f.Down || f.Silent || f.Rate != 0 || f.Loss != 0 || f.Corrupt != 0 || f.PFCStorm:
+		d.Fail(at(path), "down, silent, rate, loss, corrupt and pfc_storm are a link's: name the host by port, or a link")
 	case count(f.Dies, f.PCIe != "", f.GIDChange, f.QP != 0) != 1:
 		d.Fail(at(path), "say what happens to the NIC, one of: dies: true, pcie: gen3x4, gid_change: true, or qp: 1 for its first queue pair")
 	case f.QP < 0:
@@ -268,7 +271,7 @@ func (f *Failure) fabricFailure() fabric.Failure {
 		return fabric.Failure{}
 	}
 	one := fabric.Failure{
-		Link: f.link, Switch: f.Switch, Both: f.Both, From: f.At, Down: f.Down, Rate: f.Rate, Loss: f.Loss, Corrupt: f.Corrupt, Every: f.Every, Times: f.Times, Packet: f.Packet,
+		Link: f.link, Switch: f.Switch, Both: f.Both, From: f.At, Down: f.Down, Rate: f.Rate, Loss: f.Loss, Corrupt: f.Corrupt, Every: f.Every, Times: f.Times, Packet: f.Packet, Storm: f.PFCStorm,
 	}
 	if f.Silent {
 		one.Loss = 1

@@ -109,7 +109,7 @@ func TestFailureKeys(t *testing.T) {
 func TestFailureErrors(t *testing.T) {
 	for set, want := range map[string]string{
 		"fabric.failures=[{link: tor0->h9, down: true}]":                              `failures[0].link: there is no link "tor0->h9"`,
-		"fabric.failures=[{link: tor0->h1}]":                                          "failures[0]: it changes nothing: give down, silent, rate, loss or corrupt",
+		"fabric.failures=[{link: tor0->h1}]":                                          "failures[0]: it changes nothing: give down, silent, rate, loss, corrupt or pfc_storm",
 		"fabric.failures=[{at: 1us, down: true}]":                                     "failures[0]: name what fails: one of link, port, switch and nic",
 		"fabric.failures=[{port: h0, nic: h0, dies: true}]":                           "failures[0]: name what fails: one of link, port, switch and nic",
 		"fabric.failures=[{port: h99, down: true}]":                                   "failures[0].port: ",
@@ -142,7 +142,7 @@ func TestFailureErrors(t *testing.T) {
 		"fabric.failures=[{port: 'h*', down: true}]":                                  "failures[0].port: ",
 		"fabric.failures=[{link: '*->*', rate: 90Gbps, random: 1, within: 1ms}]":      "failures[0].rate: is 90Gbps: choose less than the link has",
 		"fabric.failures=[{port: 'h*', random: 1, within: 1ms}]":                      "failures[0]: it changes nothing",
-		"fabric.failures=[{nic: h0, dies: true, down: true}]":                         "failures[0]: down, silent, rate, loss and corrupt are a link's",
+		"fabric.failures=[{nic: h0, dies: true, down: true}]":                         "failures[0]: down, silent, rate, loss, corrupt and pfc_storm are a link's",
 		"fabric.failures=[{nic: h0, dies: true, for: 1us}]":                           "failures[0]: for, every and times are a link's",
 		"fabric.failures=[{nic: h0, dies: true, at: 1us, packet: 1}]":                 "failures[0].at: is 1us: give a time of the run, or packet, one of the two",
 		"fabric.failures=[{port: h0, down: true, every: 1us}]":                        "failures[0].every: is 1us: choose more than for",
