@@ -290,9 +290,14 @@ programs:
   - {host: h0, run: [ibv_asyncwatch]}
   - {host: h0, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000']}
   - {host: h1, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000', h0], start: 1ms}
+  - {host: h0, run: [sh, -c, 'd=/sys/class/infiniband/mlx5_0/ports/1/hw_counters; cat $d/rx_write_requests $d/roce_adp_retrans; sleep 1.09; cat $d/rx_write_requests $d/roce_adp_retrans']}
 `, bench.Options{Programs: hostPrograms(t.Context())})
 	sys := ran.Systems[0]
 	watch, client := &sys.Programs[0], &sys.Programs[2]
+	var before, after, adaptive int
+	if n, err := fmt.Sscan(sys.Programs[3].Output, &before, &adaptive, &after, &adaptive); n != 4 || before != 0 || after == 0 || adaptive != 0 {
+		t.Errorf("of hw_counters programs saw\n%s(%v)", sys.Programs[3].Output, err)
+	}
 	if want := "  event_type IBV_EVENT_GID_CHANGE (18), port 1\n"; !strings.HasSuffix(watch.Output, want) {
 		t.Errorf("ibv_asyncwatch printed\n%sexpected at its end\n%s", watch.Output, want)
 	}

@@ -30,6 +30,7 @@ type Device struct {
 	made    uint32 // queue pairs so far
 	qps     map[uint32]*QP
 	chosen  chosen.Set
+	past    counted // by queue pairs that are gone or were reset
 	cqs     map[uint32]*CQ
 	events  events.Queue
 

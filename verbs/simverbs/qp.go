@@ -149,6 +149,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	switch a.State {
 	case ib.Reset:
+		q.pd.dev.past.add(nic, q.num)
 		nic.Reset(q.num)
 		q.resets++
 		q.attr = verbs.QPAttr{Cap: q.init.Cap}
@@ -502,6 +503,7 @@ func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
+	q.pd.dev.past.add(q.pd.dev.nic, q.num)
 	q.pd.dev.nic.DestroyQP(q.num)
 	q.forget()
 	return nil
@@ -513,6 +515,7 @@ func (q *QP) CloseAt(at units.Time) error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
+	q.pd.dev.past.add(q.pd.dev.nic, q.num)
 	q.pd.dev.nic.CloseQP(q.num, at)
 	q.forget()
 	return nil

@@ -402,7 +402,7 @@ func (q *QP) reset() {
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {
-		add(&e.past, q.rc.Counters())
+		e.past.Add(q.rc.Counters())
 	}
 	if q.route.Dst.IsValid() {
 		e.useGID(q.route.GID, -1)
