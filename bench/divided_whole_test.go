@@ -106,6 +106,7 @@ fabric:
     - {link: spine1->tor1, at: 300us, for: 400us, down: true, both: false}
     - {link: tor0->h1, at: 200us, for: 500us, rate: 1Gbps}
     - {link: tor1->h5, at: 0s, for: 1ms, loss: 0.02}
+    - {port: h6, at: 150us, for: 200us, pfc_storm: true}
 measure: {sample: 50us}
 nic: {timeout: 5}
 systems: [{engine: none}, {engine: timely}, {engine: poseidon}, {engine: ideal}]

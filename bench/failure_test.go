@@ -170,15 +170,126 @@ func TestNICFailures(t *testing.T) {
 	for _, c := range []struct{ failure, want string }{
 		{"{nic: h0, at: 10us, dies: true}", "flow 0 from h0 to h1: work request flushed"},
 		{"{nic: h0, qp: 1, packet: 20}", "flow 0 from h0 to h1: work request flushed"},
+		{"{nic: h0, qp: 1, packet: 1, status: REM_ACCESS_ERR}", "flow 0 from h0 to h1: remote access error"},
+		{"{nic: h0, qp: 1, at: 10us, post_send: ENOMEM}", "cannot allocate memory: as was asked of the device"},
+		{"{nic: h0, qp: 1, at: 10us, poll_cq: EIO}", "poll_cq sim:h0: input/output error: as was asked of the device"},
 	} {
 		s := parse(t, `duration: 10ms
 topology: {kind: star, hosts: 2, host_rate: 100Gbps}
 fabric: {failures: [`+c.failure+`]}
 systems: [{engine: none}]
-workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 10MB}]}]
+workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: 10MB}]}]
 `, "nic.mode=offload")
 		if _, err := Run(s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %s", c.failure, err, c.want)
 		}
+	}
+}
+
+// Failures that are drawn happen at the same times in each system, and again with the same seed.
+func TestDrawnFailures(t *testing.T) {
+	timelines := func(seed uint64) []string {
+		s := parse(t, `
+duration: 20ms
+topology: {kind: star, hosts: 4, host_rate: 25Gbps}
+fabric: {failures: [{port: 'h*', within: 1ms, random: 3, for: 20us, down: true}]}
+nic: {timeout: 5}
+systems: [{engine: none}, {engine: timely}]
+workloads: [{kind: permutation, size: 1MB}]
+`)
+		r, err := Run(s, Options{Seed: &seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, sys := range r.Systems {
+			var b strings.Builder
+			for _, e := range sys.Timeline.Events {
+				if strings.HasSuffix(e.What, ": down") || strings.HasSuffix(e.What, ": whole") {
+					fmt.Fprintf(&b, "%v %s\n", e.AtUs, e.What)
+				}
+			}
+			all = append(all, b.String())
+		}
+		return all
+	}
+	one := timelines(1)
+	if one[0] != one[1] || strings.Count(one[0], ": down") < 4 {
+		t.Errorf("the systems' timelines are\n%s\nand\n%s", one[0], one[1])
+	}
+	if !slices.Equal(one, timelines(1)) || one[0] == timelines(2)[0] {
+		t.Error("a seed does not decide what fails")
+	}
+}
+
+// A host that sends pause frames without end stops a rack that has nothing to do with it, until the watchdog drops
+// what is for that host: the victims then finish while the storm lasts.
+func TestPauseStorm(t *testing.T) {
+	storm := func(watchdog string) (victims float64, sys *results.System) {
+		s := parse(t, `
+duration: 40ms
+topology: {kind: leaf-spine, leaves: 2, spines: 1, hosts_per_leaf: 4, host_rate: 25Gbps, trunk_rate: 100Gbps}
+fabric:
+  buffer: 2MiB
+  failures: [{port: h0, at: 100us, for: 10ms, pfc_storm: true}]
+nic: {mode: offload, timeout: 12}
+systems: [{engine: none}]
+workloads:
+  - {kind: flows, name: storm, flows: [{src: h4, dst: h0, size: 4MB}]}
+  - {kind: flows, name: victims, flows: [{src: h5, dst: h1, size: 1MB}, {src: h6, dst: h2, size: 1MB}, {src: h4, dst: h3, size: 1MB, start: 500us}]}
+`, "fabric.pfc.watchdog="+watchdog)
+		sys = run(t, s).Systems[0]
+		for i := range sys.Labels {
+			if sys.Labels[i].Label == "victims" {
+				victims = float64(sys.Labels[i].FCTP99Us)
+			}
+		}
+		return victims, sys
+	}
+	without, sys := storm("0s")
+	if sys.WatchdogTrips != 0 || sys.Drops != 0 || without < 9000 {
+		t.Errorf("without a watchdog: %d trips, %d drops, and the victims took up to %v us", sys.WatchdogTrips, sys.Drops, without)
+	}
+	if i := slices.IndexFunc(sys.Timeline.Events, func(e results.Occurrence) bool { return e.What == "h0->tor0: pause frames without end" }); i < 0 {
+		t.Errorf("the timeline is %v", sys.Timeline.Events)
+	}
+	with, sys := storm("200us")
+	if sys.WatchdogTrips == 0 || sys.WatchdogDrops == 0 || with > 2000 {
+		t.Errorf("with a watchdog: %d trips, %d drops, and the victims took up to %v us", sys.WatchdogTrips, sys.WatchdogDrops, with)
+	}
+	t.Logf("victims: %v us without a watchdog, %v with one, which dropped %d packets in %d trips", without, with, sys.WatchdogDrops, sys.WatchdogTrips)
+}
+
+// A PCIe link that trains down slows the NIC while it lasts, and the timeline has that and an event of addresses.
+func TestPCIeTrainsDown(t *testing.T) {
+	last := func(failures string) (float64, string) {
+		s := parse(t, `duration: 10ms
+topology: {kind: star, hosts: 2, host_rate: 100Gbps}
+fabric: {failures: [`+failures+`]}
+systems: [{engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 10MB}]}]
+`, "nic.mode=offload")
+		sys := run(t, s).Systems[0]
+		var b strings.Builder
+		if sys.Timeline != nil {
+			for _, e := range sys.Timeline.Events {
+				fmt.Fprintf(&b, "%v %s\n", e.AtUs, e.What)
+			}
+		}
+		return float64(sys.FCTP50Us), b.String()
+	}
+	whole, _ := last("")
+	slow, text := last("{nic: h0, pcie: gen1x4, at: 100us, for: 1ms}, {nic: h0, pcie: gen1x1, at: 200us, for: 100us}, {nic: h1, gid_change: true, at: 50us}")
+	want := `50 h1: event: GID table change
+100 h0: its PCIe link trains to gen1x4 (8Gbps of 227.4Gbps)
+200 h0: its PCIe link trains to gen1x1 (2Gbps of 227.4Gbps)
+300 h0: its PCIe link trains to gen1x4 (8Gbps of 227.4Gbps)
+1100 h0: its PCIe link is whole
+`
+	if text != want {
+		t.Errorf("the timeline is\n%s\nexpected\n%s", text, want)
+	}
+	if slow < whole+800 || slow > whole+1000 {
+		t.Errorf("the flow took %v us, and %v with the link whole", slow, whole)
 	}
 }

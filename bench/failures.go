@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -18,6 +20,7 @@ import (
 type failures struct {
 	sim      *simulation
 	of       []scenario.Failure
+	trained  []bool // by failure: its PCIe link is down to what it says
 	timeline results.Timeline
 }
 
@@ -29,6 +32,7 @@ func (s *simulation) watchFailures() {
 		return
 	}
 	s.net.OnFailure(x.onLink)
+	x.trained = make([]bool, len(x.of))
 	for i := range x.of {
 		f := &x.of[i]
 		switch {
@@ -71,15 +75,76 @@ func (x *failures) await(i uint64, f *scenario.Failure) {
 func (x *failures) happen(now units.Time, i uint64) {
 	f := &x.of[i]
 	dev := x.sim.hosts[f.Host].dev
-	if f.Dies {
+	switch {
+	case f.Dies:
 		x.note(now, "%s: its device dies", f.NIC)
 		dev.Die()
 		return
+	case f.PCIe != "":
+		x.train(now, i)
+		return
+	case f.GIDChange:
+		dev.ChangeGIDs()
+		return
 	}
-	x.note(now, "%s: its queue pair %d fails", f.NIC, f.QP)
-	if q := dev.QPMade(f.QP); q == nil || !dev.FailQP(q.Num()) {
+	q := dev.QPMade(f.QP)
+	switch {
+	case q == nil:
 		x.note(now, "%s: it has no queue pair %d", f.NIC, f.QP)
+	case f.OfCall():
+		c, what := callFailure(f)
+		c.QP = q.Num()
+		if err := dev.FailCall(c); err != nil {
+			x.sim.fail(err) // the scenario's checks let none pass
+			return
+		}
+		x.note(now, "%s: of its queue pair %d, after %d more: %s", f.NIC, f.QP, f.After, what)
+	default:
+		x.note(now, "%s: its queue pair %d fails", f.NIC, f.QP)
+		dev.FailQP(q.Num())
 	}
+}
+
+// train has a PCIe link train down, or end that: it carries what is left by the worst of those that last.
+func (x *failures) train(now units.Time, i uint64) {
+	f := &x.of[i]
+	nic := x.sim.hosts[f.Host].nic
+	full := nic.Config().PCIe.Rate
+	if x.trained[i] = !x.trained[i]; x.trained[i] && f.For > 0 {
+		x.sim.engine.Schedule(now+f.For, &x.sim.src, x.sim.id, evFailure, i)
+	}
+	rate, by := full, ""
+	for k := range x.of {
+		if o := &x.of[k]; x.trained[k] && o.Host == f.Host {
+			if r, err := o.PCIeRate(); err == nil && r < rate {
+				rate, by = r, o.PCIe
+			}
+		}
+	}
+	nic.PCIe().Train(rate)
+	if by == "" {
+		x.note(now, "%s: its PCIe link is whole", f.NIC)
+		return
+	}
+	x.note(now, "%s: its PCIe link trains to %s (%v of %v)", f.NIC, by, rate, full)
+}
+
+// callFailure is the failure of a call or completion, and says what it is.
+func callFailure(f *scenario.Failure) (verbs.CallFailure, string) {
+	name := func(of interface{ MarshalText() ([]byte, error) }) string {
+		b, _ := of.MarshalText() // it does not fail
+		return string(b)
+	}
+	c := verbs.CallFailure{Call: verbs.FailCompletion, After: f.After, Status: ib.WCStatus(f.Status), VendorErr: uint32(f.VendorErr)}
+	switch {
+	case f.PostSend != 0:
+		c.Call, c.Errno = verbs.FailPostSend, syscall.Errno(f.PostSend)
+		return c, "post_send fails with " + name(f.PostSend)
+	case f.PollCQ != 0:
+		c.Call, c.Errno = verbs.FailPollCQ, syscall.Errno(f.PollCQ)
+		return c, "poll_cq fails with " + name(f.PollCQ)
+	}
+	return c, "a request completes with " + name(f.Status)
 }
 
 // onLink notes what has become of a link, and has the port of a host go down or up with it.
@@ -98,6 +163,9 @@ func (x *failures) onLink(now units.Time, c fabric.LinkChange) {
 	}
 	if c.Corrupt > 0 {
 		is = append(is, fmt.Sprintf("corrupt (%.6g)", c.Corrupt))
+	}
+	if c.Storm {
+		is = append(is, "pause frames without end")
 	}
 	if len(is) == 0 {
 		is = append(is, "whole")

@@ -64,6 +64,11 @@ func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 // its measurements and its end.
 func runSystem(s *scenario.Scenario, i int, seed uint64, workers int, progress func(float64), opt *Options, packets *wire.Capture) (*results.System, units.Time, error) {
 	sys := s.Systems[i]
+	drawn, err := sys.Drawn(s.Graph(), seed)
+	if err != nil {
+		return nil, 0, s.Errorf("fabric.failures", "%v", err)
+	}
+	sys = drawn
 	// What the model can't be built from, the scenario says.
 	refuse := func(err error) (*results.System, units.Time, error) {
 		if k := (keyError{}); errors.As(err, &k) {

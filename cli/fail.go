@@ -95,21 +95,47 @@ port sends; give them at the other end, too, for both directions.`,
 }
 
 func newFailQP(ask askToFail) *cobra.Command {
-	return &cobra.Command{
+	var status, vendor string
+	var after uint64
+	cmd := &cobra.Command{
 		Use:   "qp DEVICE NUMBER",
 		Short: "Have a queue pair go to the error state",
 		Long: `Have the queue pair of a number, which is written as programs print it, 17 or 0x11, go
-to the error state: its requests are flushed, and IBV_EVENT_QP_FATAL names it.`,
-		Example: "  sluice fail qp mlx5_0 0x11",
-		Args:    words("DEVICE", "NUMBER"),
+to the error state: its requests are flushed, and IBV_EVENT_QP_FATAL names it. With
+--status its next request that succeeds completes with that status in place of
+success, and takes it there without an event.`,
+		Example: `  sluice fail qp mlx5_0 0x11
+  sluice fail qp mlx5_0 0x11 --status REM_ACCESS_ERR --vendor-err 0x88 --after 10`,
+		Args: words("DEVICE", "NUMBER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.ParseUint(args[1], 0, 24)
 			if err != nil {
 				return usageError{fmt.Errorf("queue pair %q: give a number from 0 to 0xffffff, such as 17 or 0x11", args[1])}
 			}
-			return ask(c, &control.Request{Device: args[0], QP: uint32(n)})
+			r := &control.Request{Device: args[0], QP: uint32(n)}
+			if status == "" {
+				if vendor != "" || after != 0 {
+					return usageError{errors.New("--vendor-err and --after go with --status")}
+				}
+				return ask(c, r)
+			}
+			r.Completion = &control.Completion{After: after}
+			if err := r.Completion.Status.UnmarshalText([]byte(status)); err != nil {
+				return usageError{fmt.Errorf("--status: %w", err)}
+			}
+			if vendor != "" {
+				if err := r.Completion.VendorErr.UnmarshalText([]byte(vendor)); err != nil {
+					return usageError{fmt.Errorf("--vendor-err: %w", err)}
+				}
+			}
+			return ask(c, r)
 		},
 	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&status, "status", "", "`STATUS` of a completion, libibverbs' name without IBV_WC_")
+	cmd.Flags().StringVar(&vendor, "vendor-err", "", "the vendor's `SYNDROME` beside it (default: what a ConnectX shows, where that is known)")
+	cmd.Flags().Uint64Var(&after, "after", 0, "`NUMBER` of completions that succeed before")
+	return cmd
 }
 
 func newFailDevice(ask askToFail) *cobra.Command {

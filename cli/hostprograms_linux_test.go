@@ -272,3 +272,36 @@ programs:
 		}
 	}
 }
+
+// Programs see the status and the vendor's byte that a scenario chose for a completion, flushes behind it, and a
+// change of addresses.
+func TestChosenCompletionSeenByPrograms(t *testing.T) {
+	needsSimulatedPrograms(t, "ibv_asyncwatch", "ib_write_bw")
+	ran := runIncast(t, `
+duration: 1100ms
+topology: {kind: star, hosts: 2}
+systems: [{engine: none}]
+measure: {sample: 0}
+fabric:
+  failures:
+    - {nic: h1, qp: 1, packet: 500, status: REM_ACCESS_ERR, vendor_err: 0x77}
+    - {nic: h0, at: 10ms, gid_change: true}
+programs:
+  - {host: h0, run: [ibv_asyncwatch]}
+  - {host: h0, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000']}
+  - {host: h1, run: [ib_write_bw, -d, mlx5_0, -F, -n, '1000', h0], start: 1ms}
+  - {host: h0, run: [sh, -c, 'd=/sys/class/infiniband/mlx5_0/ports/1/hw_counters; cat $d/rx_write_requests $d/roce_adp_retrans; sleep 1.09; cat $d/rx_write_requests $d/roce_adp_retrans']}
+`, bench.Options{Programs: hostPrograms(t.Context())})
+	sys := ran.Systems[0]
+	watch, client := &sys.Programs[0], &sys.Programs[2]
+	var before, after, adaptive int
+	if n, err := fmt.Sscan(sys.Programs[3].Output, &before, &adaptive, &after, &adaptive); n != 4 || before != 0 || after == 0 || adaptive != 0 {
+		t.Errorf("of hw_counters programs saw\n%s(%v)", sys.Programs[3].Output, err)
+	}
+	if want := "  event_type IBV_EVENT_GID_CHANGE (18), port 1\n"; !strings.HasSuffix(watch.Output, want) {
+		t.Errorf("ibv_asyncwatch printed\n%sexpected at its end\n%s", watch.Output, want)
+	}
+	if client.Status != 1 || !strings.Contains(client.Output, "Failed status 10:") || !strings.Contains(client.Output, "syndrom 0x77") {
+		t.Errorf("ib_write_bw ended with %d:\n%s", client.Status, client.Output)
+	}
+}

@@ -36,6 +36,9 @@ var wcStatusNames = map[WCStatus]string{
 	WCRespTimeoutErr: "response timeout error", WCGeneralErr: "general error",
 }
 
+// Known reports whether the outcome is one of libibverbs'.
+func (s WCStatus) Known() bool { return wcStatusNames[s] != "" }
+
 // Error says the outcome in words, as ibv_wc_status_str does. An outcome is an error like
 // syscall.Errno, WCSuccess too, so that errors.Is finds it in the error of a completion.
 func (s WCStatus) Error() string { return name(wcStatusNames, s, "WCStatus") }

@@ -31,7 +31,7 @@ func TestFabricErrorsHaveTheirPlace(t *testing.T) {
 		{[]string{"fabric.ein.high_water=-1B"}, "fabric.ein.high_water: is -1B: choose a size from 0B to below 2GiB; it should be above ecn.kmax"},
 		{[]string{"fabric.reroute=1001s"}, "fabric.reroute: is 1001s: choose a positive span up to 1000s, or 0 for never"},
 		{[]string{"fabric.faults=[{link: '*', loss: 2}]"}, "fabric.faults[0].loss: is 2: choose a probability from 0 to 1"},
-		{[]string{"fabric.failures=[{link: tor0->h0, down: true}, {link: tor0->h1}]"}, "fabric.failures[1]: it changes nothing: give down, silent, rate, loss or corrupt"},
+		{[]string{"fabric.failures=[{link: tor0->h0, down: true}, {link: tor0->h1}]"}, "fabric.failures[1]: it changes nothing: give down, silent, rate, loss, corrupt or pfc_storm"},
 		{[]string{"fabric.failures=[{link: tor0->h0, down: true, for: -1us}]"}, "fabric.failures[0].for: is -1us: choose a span above 0, or 0 for the rest of the run"},
 		{[]string{"fabric.failures=[{link: tor0->h0, down: true, at: 1001s}]"}, "fabric.failures[0].at: is 1001s: choose 0s to 1000s"},
 		{[]string{"fabric.circuits.voq=2GiB"}, "fabric.circuits.voq: is 2GiB: choose a size from 1B to below 2GiB, or 0 for no bound"},

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,48 +108,105 @@ func TestFailureKeys(t *testing.T) {
 
 func TestFailureErrors(t *testing.T) {
 	for set, want := range map[string]string{
-		"fabric.failures=[{link: tor0->h9, down: true}]":                 `failures[0].link: there is no link "tor0->h9"`,
-		"fabric.failures=[{link: tor0->h1}]":                             "failures[0]: it changes nothing: give down, silent, rate, loss or corrupt",
-		"fabric.failures=[{at: 1us, down: true}]":                        "failures[0]: name what fails: one of link, port, switch and nic",
-		"fabric.failures=[{port: h0, nic: h0, dies: true}]":              "failures[0]: name what fails: one of link, port, switch and nic",
-		"fabric.failures=[{port: h99, down: true}]":                      "failures[0].port: ",
-		"fabric.failures=[{switch: spine7, down: true}]":                 "failures[0].switch: there is no such switch: there are",
-		"fabric.failures=[{port: h0, down: true, qp: 1}]":                "failures[0]: dies and qp are a NIC's: name it by nic",
-		"fabric.failures=[{nic: h99, dies: true}]":                       "failures[0].nic: ",
-		"fabric.failures=[{nic: h0}]":                                    "failures[0]: say what happens to the NIC: dies: true, or qp: 1 for its first queue pair",
-		"fabric.failures=[{nic: h0, dies: true, qp: 1}]":                 "failures[0]: say what happens to the NIC",
-		"fabric.failures=[{nic: h0, qp: -1}]":                            "failures[0].qp: is -1: 1 is the NIC's first queue pair",
-		"fabric.failures=[{nic: h0, dies: true, down: true}]":            "failures[0]: down, silent, rate, loss and corrupt are a link's",
-		"fabric.failures=[{nic: h0, dies: true, for: 1us}]":              "failures[0]: for, every and times are a link's",
-		"fabric.failures=[{nic: h0, dies: true, at: 1us, packet: 1}]":    "failures[0].at: is 1us: give a time of the run, or packet, one of the two",
-		"fabric.failures=[{port: h0, down: true, every: 1us}]":           "failures[0].every: is 1us: choose more than for",
-		"fabric.failures=[{port: h0, down: true, for: 1us, every: 1us}]": "failures[0].every: is 1us: choose more than for",
-		"fabric.failures=[{port: h0, down: true, times: 2}]":             "failures[0].times: is 2: give every",
-		"fabric.failures=[{port: h0, down: true, packet: 2, at: 1us}]":   "failures[0].packet: is 2: leave at and every out",
-		"fabric.failures=[{switch: tor0, down: true, packet: 2}]":        "failures[0].packet: is 2: name a link whose packets count",
-		"fabric.failures=[{port: h0, corrupt: 2}]":                       "failures[0].corrupt: is 2",
-		"fabric.failures=[{link: tor0->h1, rate: 10Gbps}]":               "failures[0].rate: is 10Gbps: choose less than the link has",
-		"fabric.failures=[{link: tor0->h1, rate: -1Gbps}]":               "failures[0].rate: is -1Gbps",
-		"fabric.failures=[{link: tor0->h1, loss: 2}]":                    "failures[0].loss: is 2",
-		"fabric.failures=[{link: tor0->h1, down: true, at: -1us}]":       "failures[0].at: is -1us",
-		"fabric.failures=[{link: tor0->h1, down: true, for: -1s}]":       "failures[0].for: is -1s",
-		"fabric.reroute=-1us":                                            "reroute: is -1us",
-		"fabric.ein={gradient: -1}":                                      "ein.gradient: is -1: choose",
-		"fabric.ein={window: 0}":                                         "ein.window: is 0: choose",
-		"fabric.ein={high_water: -1B}":                                   "ein.high_water: is -1B: choose",
-		"fabric.pfc.watchdog=-1us":                                       "pfc.watchdog: is -1us",
-		"fabric.pfc.watchdog_action=cry":                                 `pfc.watchdog_action: is "cry": choose drop or forward`,
-		"fabric.classes=[{priority: 8}]":                                 "classes[0].priority: is 8: choose 0 to 7",
-		"fabric.classes=[{priority: 1}, {priority: 1}]":                  "classes[1].priority: priority 1 is there twice",
-		"fabric.classes=[{priority: 1, weight: -1}]":                     "classes[0].weight: is -1",
-		"fabric.classes=[{priority: 1, alpha: 0}]":                       "classes[0].alpha: is 0",
-		"fabric.classes=[{priority: 1, kmax: 1B}]":                       "classes[0].kmax: is 1B: choose at least kmin, 10KiB",
-		"fabric.classes=[{priority: 1, pmax: 7}]":                        "classes[0].pmax: is 7",
-		"workloads[0].priority=9":                                        "workloads[0].priority: is 9: choose 0 to 7",
+		"fabric.failures=[{link: tor0->h9, down: true}]":                              `failures[0].link: there is no link "tor0->h9"`,
+		"fabric.failures=[{link: tor0->h1}]":                                          "failures[0]: it changes nothing: give down, silent, rate, loss, corrupt or pfc_storm",
+		"fabric.failures=[{at: 1us, down: true}]":                                     "failures[0]: name what fails: one of link, port, switch and nic",
+		"fabric.failures=[{port: h0, nic: h0, dies: true}]":                           "failures[0]: name what fails: one of link, port, switch and nic",
+		"fabric.failures=[{port: h99, down: true}]":                                   "failures[0].port: ",
+		"fabric.failures=[{switch: spine7, down: true}]":                              "failures[0].switch: there is no such switch: there are",
+		"fabric.failures=[{port: h0, down: true, qp: 1}]":                             "failures[0]: dies, pcie, gid_change, qp and what goes with it are a NIC's: name it by nic",
+		"fabric.failures=[{nic: h99, dies: true}]":                                    "failures[0].nic: ",
+		"fabric.failures=[{nic: h0}]":                                                 "failures[0]: say what happens to the NIC, one of: dies: true, pcie: gen3x4, gid_change: true, or qp: 1",
+		"fabric.failures=[{nic: h0, dies: true, qp: 1}]":                              "failures[0]: say what happens to the NIC",
+		"fabric.failures=[{nic: h0, qp: -1}]":                                         "failures[0].qp: is -1: 1 is the NIC's first queue pair",
+		"fabric.failures=[{port: h0, down: true, status: LOC_LEN_ERR}]":               "failures[0]: dies, pcie, gid_change, qp and what",
+		"fabric.failures=[{nic: h0, qp: 1, status: WC_BAD}]":                          `failures[0].status: "WC_BAD" is no status of an error: choose one of LOC_LEN_ERR, `,
+		"fabric.failures=[{nic: h0, qp: 1, post_send: 12}]":                           `failures[0].post_send: "12" is no errno that a call fails with here: choose one of EIO, `,
+		"fabric.failures=[{nic: h0, qp: 1, status: LOC_LEN_ERR, vendor_err: 0x100}]":  `failures[0].vendor_err: "0x100" is no syndrome: choose a byte, such as 0x81`,
+		"fabric.failures=[{nic: h0, qp: 1, post_send: EIO, poll_cq: EIO}]":            "failures[0]: give one of post_send, poll_cq and status",
+		"fabric.failures=[{nic: h0, gid_change: true, poll_cq: EIO}]":                 "failures[0]: post_send, poll_cq and status are a queue pair's: name it, such as qp: 1",
+		"fabric.failures=[{nic: h0, qp: 1, after: 3}]":                                "failures[0].after: is 3: it goes with post_send, poll_cq or status",
+		"fabric.failures=[{nic: h0, qp: 1, poll_cq: EIO, vendor_err: 0x81}]":          "failures[0].vendor_err: is 0x81: it goes with status",
+		"fabric.failures=[{nic: h0, pcie: gen3}]":                                     `failures[0].pcie: "gen3" is no PCIe link`,
+		"fabric.failures=[{nic: h0, pcie: gen6x32}]":                                  "failures[0].pcie: is gen6x32, which carries",
+		"fabric.failures=[{nic: h0, pcie: gen1x1, for: -1us}]":                        "failures[0].for: is -1us",
+		"fabric.failures=[{nic: h0, pcie: gen1x1, for: 1us, every: 2us}]":             "failures[0]: for, every and times are a link's",
+		"fabric.failures=[{port: h0, down: true, within: 1ms}]":                       "failures[0]: within and seed go with random or gap",
+		"fabric.failures=[{port: h0, down: true, random: 2}]":                         "failures[0].within: is 0s: choose the time in which it may begin",
+		"fabric.failures=[{port: h0, down: true, random: -2, within: 1ms}]":           "failures[0].random: is -2: choose 1 to 10000 times",
+		"fabric.failures=[{port: h0, down: true, random: 2, gap: 1ms, within: 1ms}]":  "failures[0]: give random, how often it begins, or gap",
+		"fabric.failures=[{port: h0, down: true, gap: 1ns, within: 1ms}]":             "failures[0].gap: is 1ns: choose a mean time above 0 that makes at most 1000 failures within 1ms",
+		"fabric.failures=[{port: h0, down: true, random: 1, within: 1ms, packet: 1}]": "failures[0]: packet, every and times say when it begins",
+		"fabric.failures=[{port: 'x*', down: true, random: 1, within: 1ms}]":          "failures[0].port: ",
+		"fabric.failures=[{port: '[', down: true, random: 1, within: 1ms}]":           `failures[0]: "[" is no name in which * stands for any text`,
+		"fabric.failures=[{port: 'h*', down: true}]":                                  "failures[0].port: ",
+		"fabric.failures=[{link: '*->*', rate: 90Gbps, random: 1, within: 1ms}]":      "failures[0].rate: is 90Gbps: choose less than the link has",
+		"fabric.failures=[{port: 'h*', random: 1, within: 1ms}]":                      "failures[0]: it changes nothing",
+		"fabric.failures=[{nic: h0, dies: true, down: true}]":                         "failures[0]: down, silent, rate, loss, corrupt and pfc_storm are a link's",
+		"fabric.failures=[{nic: h0, dies: true, for: 1us}]":                           "failures[0]: for, every and times are a link's",
+		"fabric.failures=[{nic: h0, dies: true, at: 1us, packet: 1}]":                 "failures[0].at: is 1us: give a time of the run, or packet, one of the two",
+		"fabric.failures=[{port: h0, down: true, every: 1us}]":                        "failures[0].every: is 1us: choose more than for",
+		"fabric.failures=[{port: h0, down: true, for: 1us, every: 1us}]":              "failures[0].every: is 1us: choose more than for",
+		"fabric.failures=[{port: h0, down: true, times: 2}]":                          "failures[0].times: is 2: give every",
+		"fabric.failures=[{port: h0, down: true, packet: 2, at: 1us}]":                "failures[0].packet: is 2: leave at and every out",
+		"fabric.failures=[{switch: tor0, down: true, packet: 2}]":                     "failures[0].packet: is 2: name a link whose packets count",
+		"fabric.failures=[{port: h0, corrupt: 2}]":                                    "failures[0].corrupt: is 2",
+		"fabric.failures=[{link: tor0->h1, rate: 10Gbps}]":                            "failures[0].rate: is 10Gbps: choose less than the link has",
+		"fabric.failures=[{link: tor0->h1, rate: -1Gbps}]":                            "failures[0].rate: is -1Gbps",
+		"fabric.failures=[{link: tor0->h1, loss: 2}]":                                 "failures[0].loss: is 2",
+		"fabric.failures=[{link: tor0->h1, down: true, at: -1us}]":                    "failures[0].at: is -1us",
+		"fabric.failures=[{link: tor0->h1, down: true, for: -1s}]":                    "failures[0].for: is -1s",
+		"fabric.reroute=-1us":                           "reroute: is -1us",
+		"fabric.ein={gradient: -1}":                     "ein.gradient: is -1: choose",
+		"fabric.ein={window: 0}":                        "ein.window: is 0: choose",
+		"fabric.ein={high_water: -1B}":                  "ein.high_water: is -1B: choose",
+		"fabric.pfc.watchdog=-1us":                      "pfc.watchdog: is -1us",
+		"fabric.pfc.watchdog_action=cry":                `pfc.watchdog_action: is "cry": choose drop or forward`,
+		"fabric.classes=[{priority: 8}]":                "classes[0].priority: is 8: choose 0 to 7",
+		"fabric.classes=[{priority: 1}, {priority: 1}]": "classes[1].priority: priority 1 is there twice",
+		"fabric.classes=[{priority: 1, weight: -1}]":    "classes[0].weight: is -1",
+		"fabric.classes=[{priority: 1, alpha: 0}]":      "classes[0].alpha: is 0",
+		"fabric.classes=[{priority: 1, kmax: 1B}]":      "classes[0].kmax: is 1B: choose at least kmin, 10KiB",
+		"fabric.classes=[{priority: 1, pmax: 7}]":       "classes[0].pmax: is 7",
+		"workloads[0].priority=9":                       "workloads[0].priority: is 9: choose 0 to 7",
 	} {
 		_, err := Parse("small.yaml", []byte(small), set)
 		if err == nil || !strings.Contains(err.Error(), "--set "+set+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", set, err, want)
 		}
+	}
+}
+
+// Failures that are drawn are the same each time for a seed, lie where they may, and befall all that match.
+func TestDrawnFailures(t *testing.T) {
+	s := parse(t, small, "fabric.failures=[{port: h0, down: true}, {port: 'h*', at: 1ms, within: 2ms, random: 200, for: 5us, down: true}, {nic: h1, within: 1s, gap: 10ms, seed: 3, qp: 1}]")
+	draw := func(seed uint64) []Failure {
+		sys, err := s.Systems[0].Drawn(s.Graph(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sys.Fabric.Failures
+	}
+	all := draw(1)
+	if !slices.Equal(all, draw(1)) || slices.Equal(all, draw(2)) {
+		t.Error("a seed does not decide what is drawn")
+	}
+	if fixed := len(all) - 201; fixed < 60 || fixed > 140 || !slices.Equal(all[201:], draw(2)[201:]) {
+		t.Errorf("%d failures with a mean gap of a hundredth of the time, by a seed of their own", fixed)
+	}
+	hosts := map[string]int{}
+	last := units.Time(0)
+	for _, f := range all[1:201] {
+		hosts[f.Port]++
+		if f.At < last || f.At < units.Millisecond || f.At >= 3*units.Millisecond || f.For != 5*units.Microsecond || f.drawn() {
+			t.Errorf("drawn: %+v", f)
+		}
+		last = f.At
+		if c := f.fabricFailure(); c.Link != f.Port+"->tor0" {
+			t.Errorf("%+v is of link %s", f, c.Link)
+		}
+	}
+	if len(hosts) != s.Graph().Hosts() {
+		t.Errorf("of 200 failures of %d hosts, each befell one of %v", s.Graph().Hosts(), hosts)
 	}
 }

@@ -58,6 +58,11 @@ func (sys *System) checkForPrograms(d *tree.Document, path string, at func(strin
 	if !virtualModels[sys.NIC.Preset] {
 		d.Fail(at("nic.preset"), "is %s: programs have an emulated cx5, cx6dx or cx7; choose one of these", sys.NIC.Preset)
 	}
+	for i := range sys.Fabric.Failures {
+		if f := &sys.Fabric.Failures[i]; f.PostSend != 0 || f.PollCQ != 0 {
+			d.Fail(at(fmt.Sprintf("fabric.failures[%d]", i)), "programs post and poll by libmlx5, which makes its errors itself from what the device does: give status, dies, or qp alone")
+		}
+	}
 }
 
 // engineNone is no congestion control.

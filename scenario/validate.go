@@ -314,8 +314,10 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		sys.nic = &c
 	}
 	failSettings(d, at, "nic", ofNIC.CheckAll(n))
-	if i := slices.IndexFunc(sys.Fabric.Failures, func(f Failure) bool { return f.OfNIC() }); i >= 0 && sys.Reduced() {
-		d.Fail(at(fmt.Sprintf("fabric.failures[%d].nic", i)), "reduced NICs have no device and no queue pairs that fail: set nic.model to staged, or name a link or port")
+	for i := range sys.Fabric.Failures {
+		if f := &sys.Fabric.Failures[i]; f.OfNIC() {
+			f.checkOf(d, at, fmt.Sprintf("fabric.failures[%d]", i), sys)
+		}
 	}
 	if !sys.Reduced() {
 		if m := n.MTU; ofNIC.Holds(n, "mtu") && !ib.MTU(m).Valid() {

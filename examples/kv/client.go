@@ -26,17 +26,29 @@ type client struct {
 	buf   []byte // a slot
 	id    uint64 // what it locks with
 	table hello
+
+	ends settings
+	lost int // connections that were made anew
+}
+
+// settings say where a client connects, and how.
+type settings struct {
+	device, engine, server string
+	gid                    int
+	// reconnect is how long a request may take that loses its connection: it is repeated over a new one. 0 is an error at once.
+	reconnect time.Duration
+	outage    func(took time.Duration) // told how long such a request took
 }
 
 // patience is how long a lock or a torn record may last.
 const patience = 5 * time.Second
 
-func dial(device string, gid int, engine, server string) (*client, error) {
-	dev, err := paced.Open(device, engine)
+func dial(ends settings) (*client, error) {
+	dev, err := paced.Open(ends.device, ends.engine)
 	if err != nil {
 		return nil, err
 	}
-	c := &client{dev: dev, buf: make([]byte, slotBytes), id: uint64(os.Getpid())<<32 | uint64(time.Now().UnixNano()&0xffffffff)}
+	c := &client{dev: dev, ends: ends, buf: make([]byte, slotBytes), id: uint64(os.Getpid())<<32 | uint64(time.Now().UnixNano()&0xffffffff)}
 	if c.pd, err = c.dev.AllocPD(); err != nil {
 		return nil, err
 	}
@@ -46,38 +58,101 @@ func dial(device string, gid int, engine, server string) (*client, error) {
 	if c.mr, err = c.pd.RegMR(c.buf, ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
+	return c, c.connect(patience)
+}
+
+// connect makes a queue pair and has the server connect it, within a time.
+func (c *client) connect(within time.Duration) (err error) {
 	if c.qp, err = c.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: c.cq, RecvCQ: c.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 1}}); err != nil {
-		return nil, err
+		return err
 	}
-	if c.conn, err = net.Dial("tcp", server); err != nil {
-		return nil, err
+	if c.conn, err = net.DialTimeout("tcp", c.ends.server, within); err != nil {
+		return err
 	}
-	end, from, err := endpoint(c.dev, gid, c.qp, c.conn)
+	if err := c.conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	end, from, err := endpoint(c.dev, c.ends.gid, c.qp, c.conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	me := hello{Endpoint: end, MTU: from.MTU}
 	d := json.NewDecoder(io.LimitReader(c.conn, mostHello))
+	c.table = hello{}
 	if err := d.Decode(&c.table); err != nil {
-		return nil, err
+		return err
 	}
 	if err := json.NewEncoder(c.conn).Encode(me); err != nil {
-		return nil, err
+		return err
 	}
 	if err := connect(c.qp, me, c.table, from); err != nil {
-		return nil, err
+		return err
 	}
 	var ready string
-	return c, d.Decode(&ready)
+	return errors.Join(d.Decode(&ready), c.conn.SetDeadline(time.Time{}))
+}
+
+// disconnect frees what connect has made.
+func (c *client) disconnect() (err error) {
+	if c.qp != nil {
+		err, c.qp = c.qp.Close(), nil
+	}
+	if c.conn != nil {
+		err, c.conn = errors.Join(err, c.conn.Close()), nil
+	}
+	return err
+}
+
+// connectAgain connects anew until a time.
+func (c *client) connectAgain(until time.Time) error {
+	for {
+		err := c.disconnect()
+		if err == nil {
+			err = c.connect(max(time.Until(until), time.Millisecond))
+		}
+		if err == nil {
+			c.lost++
+			return nil
+		}
+		if time.Now().After(until) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // a server that does not answer signals nobody
+	}
 }
 
 func (c *client) close() error {
-	return errors.Join(c.qp.Close(), c.mr.Close(), c.cq.Close(), c.pd.Close(), c.dev.Close(), c.conn.Close())
+	return errors.Join(c.disconnect(), c.mr.Close(), c.cq.Close(), c.pd.Close(), c.dev.Close())
 }
 
 // do carries out one operation on n bytes of the buffer from local on, and of the
-// table from remote on.
+// table from remote on. One that loses its connection is repeated, if that is wanted; it may have been carried out before.
 func (c *client) do(wr verbs.SendWR, local, n, remote int) error {
+	start := time.Now()
+	until, before := start.Add(c.ends.reconnect), c.lost
+	for {
+		err := c.once(wr, local, n, remote)
+		if !loses(err) || c.ends.reconnect == 0 {
+			if err == nil && c.lost > before {
+				c.ends.outage(time.Since(start))
+			}
+			return err
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("the connection was lost again and again for %v: %w", c.ends.reconnect, err)
+		}
+		if again := c.connectAgain(until); again != nil {
+			return fmt.Errorf("%w, and no new connection within %v: %w", err, c.ends.reconnect, again)
+		}
+	}
+}
+
+// loses reports whether a request's error is the loss of its connection.
+func loses(err error) bool {
+	return errors.Is(err, ib.WCRetryExcErr) || errors.Is(err, ib.WCWRFlushErr)
+}
+
+func (c *client) once(wr verbs.SendWR, local, n, remote int) error {
 	wr.Flags = verbs.SendSignaled
 	wr.SGL = []verbs.SGE{verbs.SGEOf(c.mr, local, n)}
 	wr.RemoteAddr, wr.RKey = c.table.Addr+uint64(remote), c.table.RKey
@@ -137,7 +212,8 @@ func (c *client) put(key string, value []byte) error {
 				err = c.do(verbs.SendWR{Opcode: ib.WRRDMAWrite}, lockBytes, n, slot*slotBytes+lockBytes)
 			}
 		}
-		if held, unlocked := c.swap(slot, c.id, 0); unlocked != nil || held != c.id {
+		before := c.lost
+		if held, unlocked := c.swap(slot, c.id, 0); unlocked != nil || held != c.id && c.lost == before { // a repeated one may find it done
 			return errors.Join(err, unlocked, fmt.Errorf("slot %d was not locked any more", slot))
 		}
 		if mine || err != nil {
@@ -152,7 +228,7 @@ func (c *client) lock(slot int) error {
 		switch held, err := c.swap(slot, 0, c.id); {
 		case err != nil:
 			return err
-		case held == 0:
+		case held == 0 || held == c.id: // by a swap before the connection was lost
 			return nil
 		case time.Since(start) > patience:
 			return fmt.Errorf("slot %d has been locked by %#x for %v", slot, held, patience)

@@ -8,6 +8,8 @@
 //	go run ./examples/kv -d soft:eth0 -server HOST:7475 get colour
 //	go run ./examples/kv try                               both ends in one process
 //
+// With -reconnect 10s a client that loses its connection connects anew, repeats the request, and prints how long it took.
+//
 // Built with -tags ibverbs it takes ibv:mlx5_0 and the like. What it is not: a
 // store. A client that dies with a lock held leaves it held.
 package main
@@ -19,6 +21,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	_ "github.com/sluice-rdma/sluice/cc/all"
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
@@ -39,10 +42,17 @@ func run(args []string, out io.Writer) error {
 	listen := flags.String("listen", ":7475", "TCP address of the server")
 	server := flags.String("server", "127.0.0.1:7475", "TCP address at which clients find it")
 	engine := flags.String("cc", "timely", "rate engine that paces the client")
+	reconnect := flags.Duration("reconnect", 0, "how long a request may take to connect anew and repeat itself when it loses its connection; 0 is an error at once")
 	keys := flags.Int("n", 100, "how many keys to try")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if *reconnect < 0 {
+		return fmt.Errorf("-reconnect %v: give a time, or 0 for none", *reconnect)
+	}
+	ends := settings{device: *device, engine: *engine, server: *server, gid: *gid, reconnect: *reconnect, outage: func(took time.Duration) {
+		fmt.Fprintf(os.Stderr, "kv: connected anew: an outage of %v\n", took.Round(time.Microsecond)) // values go to out
+	}}
 	switch command, rest := flags.Arg(0), flags.NArg()-1; {
 	case command == "serve" && rest == 0:
 		s, err := newServer(*device, *gid)
@@ -56,9 +66,9 @@ func run(args []string, out io.Writer) error {
 		fmt.Fprintf(out, "%d slots of %d bytes, at %v\n", slots, slotBytes, l.Addr())
 		return errors.Join(s.serve(l), s.close())
 	case command == "put" && rest == 2:
-		return withClient(*device, *gid, *engine, *server, func(c *client) error { return c.put(flags.Arg(1), []byte(flags.Arg(2))) })
+		return withClient(ends, func(c *client) error { return c.put(flags.Arg(1), []byte(flags.Arg(2))) })
 	case command == "get" && rest == 1:
-		return withClient(*device, *gid, *engine, *server, func(c *client) error {
+		return withClient(ends, func(c *client) error {
 			value, err := c.get(flags.Arg(1))
 			if err == nil {
 				_, err = fmt.Fprintf(out, "%s\n", value)
@@ -66,13 +76,14 @@ func run(args []string, out io.Writer) error {
 			return err
 		})
 	case command == "try" && rest == 0:
-		return try(*device, *other, *gid, *engine, *keys, out)
+		ends.device = *other
+		return try(*device, ends, *keys, out)
 	}
 	return errors.New("give a command: serve, put KEY VALUE, get KEY, or try")
 }
 
-func withClient(device string, gid int, engine, server string, do func(*client) error) error {
-	c, err := dial(device, gid, engine, server)
+func withClient(ends settings, do func(*client) error) error {
+	c, err := dial(ends)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -32,8 +36,59 @@ func TestPutAndGet(t *testing.T) {
 	}
 }
 
+// A client that loses its connection at any of a put's requests puts and gets by a new one if it may, and else says
+// so. A lock that it took or gave back before stays so.
+func TestReconnect(t *testing.T) {
+	s, err := newServer("soft:127.0.75.3", -1)
+	if err != nil {
+		t.Skipf("no device here: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.serve(l) }()
+	outages := 0
+	ends := settings{device: "soft:127.0.75.4", engine: "timely", server: l.Addr().String(), gid: -1, reconnect: time.Minute, outage: func(time.Duration) { outages++ }}
+	lose := func(c *client, after int) {
+		f := verbs.CallFailure{Call: verbs.FailCompletion, QP: c.qp.Num(), After: uint64(after), Status: ib.WCRetryExcErr}
+		if err := verbs.Bottom(c.dev).(verbs.CallFailer).FailCall(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := dial(ends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after := range 4 { // lock, read, write, unlock
+		key := fmt.Sprint("key ", after)
+		lose(c, after)
+		if err := c.put(key, []byte{byte(after)}); err != nil {
+			t.Errorf("request %d lost: %v", after, err)
+		}
+		if got, err := c.get(key); err != nil || !bytes.Equal(got, []byte{byte(after)}) {
+			t.Errorf("request %d lost: got %x, %v", after, got, err)
+		}
+		if held, err := c.swap(place(key, 0), 0, 0); err != nil || held != 0 {
+			t.Errorf("request %d lost: the slot is locked by %#x, %v", after, held, err)
+		}
+	}
+	if outages != 4 || c.lost != 4 {
+		t.Errorf("%d outages and %d new connections, expected 4", outages, c.lost)
+	}
+	c.ends.reconnect = 0
+	lose(c, 0)
+	if err := c.put("key", nil); !errors.Is(err, ib.WCRetryExcErr) {
+		t.Errorf("without reconnecting: %v", err)
+	}
+	if err := errors.Join(c.close(), l.Close(), <-served, s.close()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"put", "key"}, {"-d", "soft:no-such-if0", "try"}, {"-cc", "reno", "-server", "127.0.0.1:1", "get", "x"}} {
+	for _, args := range [][]string{{}, {"put", "key"}, {"-reconnect", "-1s", "get", "x"}, {"-d", "soft:no-such-if0", "try"}, {"-cc", "reno", "-server", "127.0.0.1:1", "get", "x"}} {
 		if err := run(args, io.Discard); err == nil {
 			t.Errorf("%q was taken", args)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // try serves on one device, and puts and gets keys on the other, in one process.
-func try(device, other string, gid int, engine string, keys int, out io.Writer) (err error) {
-	s, err := newServer(device, gid)
+func try(device string, ends settings, keys int, out io.Writer) (err error) {
+	s, err := newServer(device, ends.gid)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,8 @@ func try(device, other string, gid int, engine string, keys int, out io.Writer) 
 	go func() { served <- s.serve(l) }()
 	defer func() { err = errors.Join(err, l.Close(), <-served, s.close()) }()
 
-	c, err := dial(other, gid, engine, l.Addr().String())
+	ends.server = l.Addr().String()
+	c, err := dial(ends)
 	if err != nil {
 		return err
 	}

@@ -246,3 +246,34 @@ type Counters struct {
 	SentAcks                 uint64 // ACKs that answered no READ or atomic
 	SentNaks                 uint64 // of any kind, RNR included
 }
+
+// Add adds what another queue pair counted.
+func (c *Counters) Add(o *Counters) {
+	c.PacketSeqErr += o.PacketSeqErr
+	c.ImpliedNakSeqErr += o.ImpliedNakSeqErr
+	c.LocalAckTimeoutErr += o.LocalAckTimeoutErr
+	c.RoceAdpRetrans += o.RoceAdpRetrans
+	c.RoceAdpRetransTO += o.RoceAdpRetransTO
+	c.RNRNakRetryErr += o.RNRNakRetryErr
+	c.ReqRemoteInvalid += o.ReqRemoteInvalid
+	c.ReqRemoteAccessErrors += o.ReqRemoteAccessErrors
+	c.ReqRemoteOpErr += o.ReqRemoteOpErr
+	c.RetryExceeded += o.RetryExceeded
+	c.RNRRetryExceeded += o.RNRRetryExceeded
+	c.BadResponses += o.BadResponses
+	c.GhostResponses += o.GhostResponses
+	c.RetransmittedPackets += o.RetransmittedPackets
+	c.SentPackets += o.SentPackets
+	c.OutOfSequence += o.OutOfSequence
+	c.DuplicateRequest += o.DuplicateRequest
+	c.OutOfBuffer += o.OutOfBuffer
+	c.RespRemoteAccessErrors += o.RespRemoteAccessErrors
+	c.RespRemoteInvalidRequest += o.RespRemoteInvalidRequest
+	c.RespLocalLengthError += o.RespLocalLengthError
+	c.RxWriteRequests += o.RxWriteRequests
+	c.RxReadRequests += o.RxReadRequests
+	c.RxAtomicRequests += o.RxAtomicRequests
+	c.RxSendRequests += o.RxSendRequests
+	c.SentAcks += o.SentAcks
+	c.SentNaks += o.SentNaks
+}

@@ -36,6 +36,9 @@ type Failure struct {
 	// Corrupt is the probability that bits of a packet are inverted on the link, so that its
 	// far end drops it: a switch by the frame's check sequence, a host's NIC by that or the ICRC.
 	Corrupt float64 `yaml:"corrupt" range:"[0,1]" as:"a probability"`
+	// Storm has the end that Link leads from pause the other's lossless priorities for as long as it holds, whatever
+	// Both says. One pause frame stands for the many that a storm has.
+	Storm bool
 }
 
 // rules holds its fields against each other, by their names in scenarios: at, and for how long.
@@ -47,8 +50,11 @@ func (f *Failure) rules(at string) error {
 	if span := f.To - f.From; f.To != 0 && (span <= 0 || span > maxSpan) {
 		errs = append(errs, field.Bad("fabric", at+".for", span, "choose a span above 0, or 0 for the rest of the run"))
 	}
-	if !f.Down && f.Rate == 0 && f.Loss == 0 && f.Corrupt == 0 {
-		errs = append(errs, field.Bad("fabric", at, nil, "it changes nothing: give down, silent, rate, loss or corrupt"))
+	if !f.Down && f.Rate == 0 && f.Loss == 0 && f.Corrupt == 0 && !f.Storm {
+		errs = append(errs, field.Bad("fabric", at, nil, "it changes nothing: give down, silent, rate, loss, corrupt or pfc_storm"))
+	}
+	if f.Switch != "" && f.Storm {
+		errs = append(errs, field.Bad("fabric", at+".pfc_storm", nil, "name the link that leads from where the pause frames come"))
 	}
 	switch {
 	case f.Every != 0 && (f.To == 0 || f.Every <= f.To-f.From):
@@ -90,6 +96,7 @@ type LinkChange struct {
 	Rate    units.Rate
 	Loss    float64
 	Corrupt float64
+	Storm   bool // where it leads from
 }
 
 // OnFailure calls f, as an event of the engine, when Config.Failures have changed a link's state, after the
@@ -278,13 +285,14 @@ func (x *failing) Handle(ev des.Event) {
 // down or came up.
 func (fl *failingLink) apply(x *failing, now units.Time, id uint32) bool {
 	n := x.n
+	storm := false
 	down, loss, corrupt, kind, rate := false, fl.loss, uint64(0), fl.kind, n.kinds[fl.kind].rate
 	for _, i := range fl.failures {
 		f := &n.cfg.Failures[i]
 		if !f.holds(now, x.began[i]) {
 			continue
 		}
-		down = down || f.Down
+		down, storm = down || f.Down, storm || f.Storm && x.of[i][0] == id
 		loss, corrupt = max(loss, probability(f.Loss)), max(corrupt, probability(f.Corrupt))
 		for _, d := range fl.kinds {
 			if f.Rate == d.rate && d.rate < rate {
@@ -308,6 +316,9 @@ func (fl *failingLink) apply(x *failing, now units.Time, id uint32) bool {
 	if l.flags &^= faulty; loss > 0 || corrupt > 0 || len(fl.packets) > 0 {
 		l.flags |= faulty
 	}
+	if storm != (c.stormed != 0) {
+		n.storm(now, id, storm)
+	}
 	switch {
 	case down && !was:
 		// Who has arrived is inside the switch or host, for its latency.
@@ -316,20 +327,32 @@ func (fl *failingLink) apply(x *failing, now units.Time, id uint32) bool {
 		n.lanes[0].setPaused(now, back, 0)
 	case was && !down:
 		// Say again what the other end may not send.
-		if n.cold[id].asserted != n.ports[back].paused {
+		if n.cold[id].asserted|n.cold[id].stormed != n.ports[back].paused {
 			n.lanes[0].assert(now, id, n.cold[id].asserted)
 		}
-		if n.cold[back].asserted != 0 && !n.cold[back].down {
+		if n.cold[back].asserted|n.cold[back].stormed != 0 && !n.cold[back].down {
 			n.lanes[0].assert(now, back, n.cold[back].asserted)
 		}
 	}
 	return was != down
 }
 
+// storm has a port begin or end to pause the lossless priorities of its peer.
+func (n *Network) storm(now units.Time, id uint32, begins bool) {
+	c, switched := &n.cold[id], n.ports[id].peer
+	if !n.nodes[n.inlets[switched].node].isSwitch {
+		switched = id // a host has those of the switch there
+	}
+	if c.stormed = 0; begins {
+		c.stormed = n.kinds[n.ports[switched].kind].lossless
+	}
+	n.lanes[0].assert(now, id, c.asserted)
+}
+
 // now returns the state of the link.
 func (fl *failingLink) now(n *Network, id uint32) LinkChange {
 	c := &n.cold[id]
-	s := LinkChange{Link: n.linkOf(id), Down: c.down, Rate: n.kinds[n.ports[id].kind].rate, Corrupt: share(c.corruptBelow)}
+	s := LinkChange{Link: n.linkOf(id), Down: c.down, Rate: n.kinds[n.ports[id].kind].rate, Corrupt: share(c.corruptBelow), Storm: c.stormed != 0}
 	if !c.down {
 		s.Loss = share(c.lossBelow)
 	}

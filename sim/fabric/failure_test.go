@@ -480,6 +480,38 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
+// A storm of pause frames holds back one direction's lossless priorities, from its beginning to its end; a watchdog
+// lets the others go on.
+func TestPauseStorm(t *testing.T) {
+	storm := func(pfc PFC, from string) (paused [2]units.Time, last units.Time, s PortStats) {
+		cfg := losslessConfig(pfc)
+		cfg.Failures = []Failure{{Link: from, Both: true, From: 10 * us, To: 110 * us, Storm: true}}
+		r := newRig(t, Star(2, gig(100, us)), cfg, 1)
+		for i := range 100 {
+			r.send(units.Time(i)*us, whole{Size: 1230, Src: 1})
+			r.send(units.Time(i)*us, whole{Size: 1230, Src: 1, Priority: 1})
+		}
+		r.run()
+		for i, name := range []string{"tor0->h0", "h1->tor0"} {
+			paused[i] = r.n.Port(r.link(t, name)).Stats().Paused[0]
+			if p := r.n.Port(r.link(t, name)).Stats().Paused[1]; p != 0 {
+				t.Errorf("%s: a lossy priority was paused for %v", name, p)
+			}
+		}
+		got := r.nics[0].got
+		return paused, got[len(got)-1].At, r.n.Port(r.link(t, "tor0->h0")).Stats()
+	}
+	if paused, last, s := storm(PFC{}, "h0->tor0"); paused != [2]units.Time{100 * us, 0} || last < 110*us || s.Drops != 0 {
+		t.Errorf("a host's storm: paused for %v, the last came at %v, %+v", paused, last, s)
+	}
+	if paused, last, _ := storm(PFC{}, "tor0->h1"); paused != [2]units.Time{0, 100 * us} || last < 110*us {
+		t.Errorf("a switch's storm: paused for %v, the last came at %v", paused, last)
+	}
+	if _, last, s := storm(PFC{Watchdog: 20 * us}, "h0->tor0"); s.WatchdogTrips != 1 || s.WatchdogDrops < 80 || last > 105*us {
+		t.Errorf("with a watchdog: the last came at %v, %+v", last, s)
+	}
+}
+
 // What becomes of a link is told once a change, of both directions.
 func TestOnFailure(t *testing.T) {
 	r := failingRig(t,
@@ -501,10 +533,10 @@ func TestOnFailure(t *testing.T) {
 	out, in := r.link(t, "h0->tor0"), r.link(t, "tor0->h0")
 	full, slow := 100*units.Gbps, 10*units.Gbps
 	want := []told{
-		{10 * us, LinkChange{out, true, full, 0, 0}}, {10 * us, LinkChange{in, true, full, 0, 0.5}},
-		{12 * us, LinkChange{out, true, slow, 0, 0}}, {15 * us, LinkChange{in, true, full, 0, 0}},
-		{20 * us, LinkChange{out, false, slow, 0.25, 0}}, {20 * us, LinkChange{in, false, full, 0, 0}},
-		{30 * us, LinkChange{out, false, full, 0, 0}},
+		{10 * us, LinkChange{out, true, full, 0, 0, false}}, {10 * us, LinkChange{in, true, full, 0, 0.5, false}},
+		{12 * us, LinkChange{out, true, slow, 0, 0, false}}, {15 * us, LinkChange{in, true, full, 0, 0, false}},
+		{20 * us, LinkChange{out, false, slow, 0.25, 0, false}}, {20 * us, LinkChange{in, false, full, 0, 0, false}},
+		{30 * us, LinkChange{out, false, full, 0, 0, false}},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("told\n%+v, expected\n%+v", got, want)

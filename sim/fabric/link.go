@@ -55,6 +55,7 @@ type coldPort struct {
 
 	pauses   outlet // pause frames on the wire, in a divided network
 	asserted uint8  // priorities that this end asks the far end to pause
+	stormed  uint8  // and those that it pauses besides, in a storm
 
 	down       bool
 	before     rateSpan

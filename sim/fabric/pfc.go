@@ -104,6 +104,7 @@ func (x *Lane) assert(now units.Time, at uint32, mask uint8) {
 	n := x.n
 	l, c := &n.ports[at], &n.cold[at]
 	c.asserted = mask
+	mask |= c.stormed
 	if c.down {
 		return // when the link is up it says so again
 	}

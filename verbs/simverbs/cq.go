@@ -79,6 +79,12 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	if c.dev.nic.Overrun(c.num) {
 		return 0, verbs.Errorf("poll_cq", c.dev.name, verbs.ErrQueueFull, "the queue of %d completions has overrun; make it as large as the work that may be outstanding", c.cap)
 	}
+	fails := c.dev.chosen.Any()
+	if fails {
+		if err := c.dev.chosen.Poll(c.dev.name, c.uses); err != nil {
+			return 0, err
+		}
+	}
 	c.n = c.dev.nic.PollCQ(c.dev.nic.Now(), c.num, c.polled[:min(len(wc), pollBatch)])
 	for i := range c.n {
 		e := &c.polled[i]
@@ -86,7 +92,10 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, SrcQP: e.SrcQPN, Timestamp: e.Timestamp,
 			VendorErr: connectx.VendorErr(e.Status, e.Opcode&ib.WCRecv != 0),
 		}
-		if e.Status != ib.WCSuccess && e.Status != ib.WCWRFlushErr && c.dev.onFailed != nil {
+		if fails {
+			c.dev.chosen.Polled(&wc[i], breaker{c.dev})
+		}
+		if s := wc[i].Status; s != ib.WCSuccess && s != ib.WCWRFlushErr && c.dev.onFailed != nil {
 			c.dev.onFailed(&wc[i])
 		}
 		if e.HasImm {
@@ -112,6 +121,12 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		}
 	}
 	return c.n, nil
+}
+
+// uses reports whether a queue pair completes here.
+func (c *CQ) uses(qpn uint32) bool {
+	q := c.dev.qps[qpn]
+	return q != nil && (q.sendCQ == c || q.recvCQ == c)
 }
 
 // ReqNotify implements verbs.CQ.

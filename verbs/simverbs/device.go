@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/chosen"
 	"github.com/sluice-rdma/sluice/verbs/internal/events"
 )
 
@@ -28,6 +29,8 @@ type Device struct {
 	gone    bool   // the device: see Die
 	made    uint32 // queue pairs so far
 	qps     map[uint32]*QP
+	chosen  chosen.Set
+	past    counted // by queue pairs that are gone or were reset
 	cqs     map[uint32]*CQ
 	events  events.Queue
 

@@ -48,6 +48,32 @@ func (d *Device) FailQP(num uint32) bool {
 	return true
 }
 
+// ChangeGIDs raises the event that addresses have changed, as a driver does when one is added or taken away. The
+// device has the same as before.
+func (d *Device) ChangeGIDs() {
+	if !d.gone {
+		d.raise(verbs.AsyncEvent{Type: ib.EventGIDChange, Port: 1})
+	}
+}
+
+// FailCall implements verbs.CallFailer.
+func (d *Device) FailCall(f verbs.CallFailure) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	if d.qps[f.QP] == nil {
+		return verbs.Errorf("fail_call", d.name, verbs.ErrInvalid, "there is no queue pair %#x", f.QP)
+	}
+	d.chosen.Add(f)
+	return nil
+}
+
+// breaker implements chosen.Owner.
+type breaker struct{ *Device }
+
+func (b breaker) Break(qpn uint32)       { b.nic.Fail(b.nic.Now(), qpn) }
+func (b breaker) Broken(qpn uint32) bool { return b.qps[qpn] != nil && b.nic.State(qpn) == ib.Err }
+
 // QPMade returns the queue pair that was made as the given one, 1 for the first; nil if there
 // is none.
 func (d *Device) QPMade(made int) *QP {

@@ -149,6 +149,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	switch a.State {
 	case ib.Reset:
+		q.pd.dev.past.add(nic, q.num)
 		nic.Reset(q.num)
 		q.resets++
 		q.attr = verbs.QPAttr{Cap: q.init.Cap}
@@ -268,6 +269,13 @@ func flowHash(src, dst int, qpn, peer, label uint32) uint32 {
 
 // PostSend implements verbs.QP.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	if c := &q.pd.dev.chosen; c.Any() {
+		return c.PostSend(q.num, q.object(), len(wrs), func(n int) (int, error) { return q.postSend(wrs[:n]) })
+	}
+	return q.postSend(wrs)
+}
+
+func (q *QP) postSend(wrs []verbs.SendWR) (int, error) {
 	d := q.pd.dev
 	if q.gone {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
@@ -495,6 +503,7 @@ func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
+	q.pd.dev.past.add(q.pd.dev.nic, q.num)
 	q.pd.dev.nic.DestroyQP(q.num)
 	q.forget()
 	return nil
@@ -506,6 +515,7 @@ func (q *QP) CloseAt(at units.Time) error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
+	q.pd.dev.past.add(q.pd.dev.nic, q.num)
 	q.pd.dev.nic.CloseQP(q.num, at)
 	q.forget()
 	return nil
@@ -514,6 +524,9 @@ func (q *QP) CloseAt(at units.Time) error {
 // forget counts a queue pair as gone.
 func (q *QP) forget() {
 	delete(q.pd.dev.qps, q.num)
+	if c := &q.pd.dev.chosen; c.Any() {
+		c.Forget(q.num)
+	}
 	q.pd.dev.events.Forget(verbs.AsyncEvent{QP: q})
 	q.gone = true
 	q.sendCQ.users--

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/chosen"
 	"github.com/sluice-rdma/sluice/verbs/internal/events"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
@@ -67,6 +68,7 @@ type device struct {
 	received   chan struct{} // closed when receive has ended
 	wireClosed bool          // guarded by mu; set by who pauses, or by Close
 
+	chosen     chosen.Set
 	events     events.Queue
 	eventReady chan struct{}
 	descriptor descriptor // of events

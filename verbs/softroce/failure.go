@@ -1,6 +1,9 @@
 package softroce
 
-import "github.com/sluice-rdma/sluice/verbs"
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
 
 // SetPort implements verbs.Failer: while the port is down no packet passes. It comes up when its
 // interface is up, too.
@@ -21,6 +24,47 @@ func (d *device) FailQP(num uint32) bool {
 	d.mu.Lock()
 	defer d.flush()
 	return !d.closed && d.core.FailQP(d.now(), num)
+}
+
+// FailCall implements verbs.CallFailer.
+func (d *device) FailCall(f verbs.CallFailure) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	known := d.core.QP(f.QP) != nil
+	d.mu.Unlock()
+	if !known {
+		return verbs.Errorf("fail_call", d.name, verbs.ErrInvalid, "there is no queue pair %#x", f.QP)
+	}
+	d.chosen.Add(f)
+	return nil
+}
+
+// breaker implements chosen.Owner. Its callers hold the set's lock, which none takes within the device's.
+type breaker struct{ *device }
+
+func (b breaker) Break(qpn uint32) {
+	b.mu.Lock()
+	if q := b.core.QP(qpn); q != nil {
+		_ = q.Modify(b.now(), verbs.QPAttr{State: ib.Err}, verbs.AttrState) // every state may become ERR
+	}
+	b.flush()
+}
+
+func (b breaker) Broken(qpn uint32) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.core.QP(qpn)
+	return q != nil && q.State() == ib.Err
+}
+
+// uses reports whether a queue pair completes here.
+func (c *completionQueue) uses(qpn uint32) bool {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	q := c.dev.core.QP(qpn)
+	return q != nil && q.CompletesOn(c.core)
 }
 
 // Die implements verbs.Failer.

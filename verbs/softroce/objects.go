@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -267,6 +268,14 @@ func (q *queuePair) Repairs() verbs.Repairs {
 
 // PostSend implements verbs.QP. It puts on the wire what may go at once.
 func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) {
+	if c := &q.dev.chosen; c.Any() {
+		object := fmt.Sprintf("qp %d of %s", q.core.Num(), q.dev.name)
+		return c.PostSend(q.core.Num(), object, len(wrs), func(n int) (int, error) { return q.postSend(wrs[:n]) })
+	}
+	return q.postSend(wrs)
+}
+
+func (q *queuePair) postSend(wrs []verbs.SendWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
 	n, err := q.core.PostSend(d.now(), wrs)
@@ -310,6 +319,16 @@ func (q *queuePair) Query() (verbs.QPAttr, error) {
 
 // Close implements verbs.QP.
 func (q *queuePair) Close() error {
+	if err := q.close(); err != nil {
+		return err
+	}
+	if q.dev.chosen.Any() {
+		q.dev.chosen.Forget(q.core.Num())
+	}
+	return nil
+}
+
+func (q *queuePair) close() error {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	if err := q.core.Close(); err != nil {
@@ -380,6 +399,21 @@ const yieldEvery = 16
 // Poll implements verbs.CQ. When it finds nothing it receives from the network
 // itself: a loop that polls moves its own packets, without a change of goroutine.
 func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
+	s := &c.dev.chosen
+	if !s.Any() {
+		return c.poll(wc)
+	}
+	if err := s.Poll(c.dev.name, c.uses); err != nil {
+		return 0, err
+	}
+	n, err := c.poll(wc)
+	for i := range wc[:n] {
+		s.Polled(&wc[i], breaker{c.dev})
+	}
+	return n, err
+}
+
+func (c *completionQueue) poll(wc []verbs.WC) (int, error) {
 	n, err := c.core.Poll(wc)
 	if n > 0 || err != nil || len(wc) == 0 {
 		c.empty = 0

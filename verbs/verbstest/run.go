@@ -39,7 +39,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, stateTests, eventTests, memoryTests, windowTests, placeTests, limitTests} {
+	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, chosenTests, stateTests, eventTests, memoryTests, windowTests, placeTests, limitTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}

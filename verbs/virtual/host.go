@@ -134,7 +134,7 @@ const countersLast = 10 * time.Millisecond
 func (h *Host) writeCounters() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.counted) < countersLast {
+	if h.sim == nil && time.Since(h.counted) < countersLast { // in simulated time each look is as good as its time
 		return nil
 	}
 	for i, d := range h.devices {

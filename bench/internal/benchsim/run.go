@@ -85,7 +85,10 @@ type sim struct {
 
 // newSim builds a scenario's network, which is divided unless workers is 0.
 func newSim(s *scenario.Scenario, workers int) (*sim, error) {
-	sys := s.Systems[0]
+	sys, err := s.Systems[0].Drawn(s.Graph(), s.Seed)
+	if err != nil {
+		return nil, err
+	}
 	network, err := simnet.New(sys, s.Graph(), sys.FabricConfig(), s.Seed)
 	if err != nil {
 		return nil, err

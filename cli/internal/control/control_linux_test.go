@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -48,6 +50,11 @@ func (d *device) FailLink(f verbs.LinkFailure) error {
 	return nil
 }
 
+func (d *device) FailCall(f verbs.CallFailure) error {
+	d.note("call %+v", f)
+	return nil
+}
+
 // other is a device that can't be made to fail.
 type other struct{ verbs.Device }
 
@@ -75,6 +82,10 @@ func TestRequests(t *testing.T) {
 		want []string
 	}{
 		{"queue pair", []Request{{Device: "mlx5_0", QP: 17}}, []string{"queue pair 17"}},
+		{
+			"completion", []Request{{Device: "mlx5_0", QP: 17, Completion: &Completion{Status: scenario.Status(ib.WCRemAccessErr), VendorErr: 0x77, After: 3}}},
+			[]string{"call {Call:2 QP:17 After:3 Errno:errno 0 Status:remote access error VendorErr:119}"},
+		},
 		{"device", []Request{{Device: "mlx5_0", Dies: true}}, []string{"dies"}},
 		{"down, and whole", []Request{{Device: "mlx5_0", Port: &Failure{Down: true}}, {Device: "mlx5_0", Port: &Failure{}}}, []string{whole, "port up false", whole, "port up true"}},
 		{
@@ -120,6 +131,7 @@ func TestRefusals(t *testing.T) {
 		{`{"device": "mlx5_0", "port": {"down": true, "for": "1s", "times": 2}}`, "--times needs --every"},
 		{`{"device": "mlx5_0", "port": {"one_way": true}}`, "--one-way says how --silent is meant"},
 		{`{"device": "mlx5_0", "port": {"for": "1s"}}`, "nothing says how"},
+		{`{"device": "mlx5_0", "qp": 17, "completion": {"status": "WRONG"}}`, `\"WRONG\" is no status of an error`},
 		{`{"device": "mlx5_0", "ports": 1}`, `unknown field \"ports\"`},
 		{`{"device": 1}`, "the request: json"},
 		{"nonsense", "the request: invalid character"},

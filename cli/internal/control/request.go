@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -62,6 +63,16 @@ type Request struct {
 	Port   *Failure `json:"port,omitempty"` // of its port 1
 	QP     uint32   `json:"qp,omitempty"`   // the number of a queue pair that goes to ERR
 	Dies   bool     `json:"dies,omitempty"`
+
+	// Completion is how a request of the queue pair completes, in place of its going to ERR at once.
+	Completion *Completion `json:"completion,omitempty"`
+}
+
+// Completion is a request that completes with an error, by the keys of a scenario's fabric.failures.
+type Completion struct {
+	Status    scenario.Status   `json:"status"`
+	VendorErr scenario.Syndrome `json:"vendor_err,omitempty"`
+	After     uint64            `json:"after,omitempty"`
 }
 
 type answer struct {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/sockpeer"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -148,6 +149,14 @@ func (s *Server) do(r *Request) error {
 		return s.begin(r.Device, dev, failer, *r.Port)
 	case r.Dies:
 		failer.Die()
+	case r.Completion != nil:
+		c, ok := dev.(verbs.CallFailer)
+		if !ok {
+			return fmt.Errorf("%s, which is %s, has no completions that can be made to fail", r.Device, dev.Name())
+		}
+		return c.FailCall(verbs.CallFailure{
+			Call: verbs.FailCompletion, QP: r.QP, After: r.Completion.After, Status: ib.WCStatus(r.Completion.Status), VendorErr: uint32(r.Completion.VendorErr),
+		})
 	case !failer.FailQP(r.QP):
 		return fmt.Errorf("%s has no queue pair %#x", r.Device, r.QP)
 	}

@@ -253,6 +253,15 @@ func New(c Config) (*Link, error) {
 	return &Link{flit: flit, cfg: c, memory: memory, sides: [NumDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: stage.NewInflight(c.Tags), taken: stage.NewInflight(c.NonPostedCredits), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
+// Train has the link carry so much from now on, as one whose width or speed has changed. What has taken its room
+// keeps it, and limits and latencies stay.
+func (p *Link) Train(r units.Rate) {
+	p.cfg.Rate, p.longest = r, r.Serialize(units.Bytes(p.cfg.MRRS))
+	if p.flit > 0 {
+		p.flit = r.Serialize(flitTLPs)
+	}
+}
+
 // occupy takes room for a number of TLPs with n bytes of payload in all.
 func (p *Link) occupy(d Direction, from units.Time, kind TLPType, packets, n int, why Purpose) (end units.Time) {
 	header := p.cfg.Headers.Request()

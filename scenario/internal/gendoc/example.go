@@ -20,7 +20,7 @@ const (
 
 // alternatives are keys that stand in place of others, by section: an example has those others.
 var alternatives = map[string][]string{
-	"fabric.failures[]": {"port", "switch", "nic", "packet", "silent", "dies", "qp"},
+	"fabric.failures[]": {"port", "switch", "nic", "packet", "silent", "dies", "qp", "pcie", "gid_change", "post_send", "poll_cq", "status", "vendor_err", "after", "pfc_storm", "random", "gap", "within", "seed"},
 }
 
 // example returns every key of a section with its example, where it stands in a

@@ -35,38 +35,8 @@ func (e *Endpoint) Transport() rc.Counters {
 	sum := e.past
 	for _, s := range e.qps.slots {
 		if s.v != nil && s.v.rc != nil {
-			add(&sum, s.v.rc.Counters())
+			sum.Add(s.v.rc.Counters())
 		}
 	}
 	return sum
-}
-
-func add(sum, c *rc.Counters) {
-	sum.PacketSeqErr += c.PacketSeqErr
-	sum.ImpliedNakSeqErr += c.ImpliedNakSeqErr
-	sum.LocalAckTimeoutErr += c.LocalAckTimeoutErr
-	sum.RoceAdpRetrans += c.RoceAdpRetrans
-	sum.RoceAdpRetransTO += c.RoceAdpRetransTO
-	sum.RNRNakRetryErr += c.RNRNakRetryErr
-	sum.ReqRemoteInvalid += c.ReqRemoteInvalid
-	sum.ReqRemoteAccessErrors += c.ReqRemoteAccessErrors
-	sum.ReqRemoteOpErr += c.ReqRemoteOpErr
-	sum.RetryExceeded += c.RetryExceeded
-	sum.RNRRetryExceeded += c.RNRRetryExceeded
-	sum.BadResponses += c.BadResponses
-	sum.GhostResponses += c.GhostResponses
-	sum.RetransmittedPackets += c.RetransmittedPackets
-	sum.SentPackets += c.SentPackets
-	sum.OutOfSequence += c.OutOfSequence
-	sum.DuplicateRequest += c.DuplicateRequest
-	sum.OutOfBuffer += c.OutOfBuffer
-	sum.RespRemoteAccessErrors += c.RespRemoteAccessErrors
-	sum.RespRemoteInvalidRequest += c.RespRemoteInvalidRequest
-	sum.RespLocalLengthError += c.RespLocalLengthError
-	sum.RxWriteRequests += c.RxWriteRequests
-	sum.RxReadRequests += c.RxReadRequests
-	sum.RxAtomicRequests += c.RxAtomicRequests
-	sum.RxSendRequests += c.RxSendRequests
-	sum.SentAcks += c.SentAcks
-	sum.SentNaks += c.SentNaks
 }

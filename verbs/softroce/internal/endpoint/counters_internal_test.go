@@ -15,7 +15,7 @@ func TestCountersAddUp(t *testing.T) {
 		x.Field(i).SetUint(uint64(100 * (i + 1)))
 		y.Field(i).SetUint(uint64(i + 1))
 	}
-	add(&a, &b)
+	a.Add(&b)
 	for i := range x.NumField() {
 		if got, want := x.Field(i).Uint(), uint64(101*(i+1)); got != want {
 			t.Errorf("%s: %d, want %d", x.Type().Field(i).Name, got, want)

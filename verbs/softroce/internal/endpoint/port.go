@@ -23,6 +23,9 @@ func (e *Endpoint) useGID(i, more int) {
 	e.users[i] += more
 }
 
+// QP returns the queue pair of a number, or nil.
+func (e *Endpoint) QP(num uint32) *QP { return e.qps.get(num) }
+
 // FailQP takes a queue pair to the error state, with EventQPFatal, unless it is in RESET or in that
 // state. It reports whether there is one of that number.
 func (e *Endpoint) FailQP(now units.Time, num uint32) bool {

@@ -162,6 +162,9 @@ func (q *QP) Type() ib.QPType { return q.init.Type }
 // SendCQ is where its send completions go.
 func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
 
+// CompletesOn reports whether completions of it go to a queue.
+func (q *QP) CompletesOn(c *CQ) bool { return q.init.SendCQ == c || q.init.RecvCQ == c }
+
 // CNPs returns how many congestion notifications the queue pair received. Any
 // goroutine may call it.
 func (q *QP) CNPs() uint64 { return q.cnps.Load() }
@@ -399,7 +402,7 @@ func (q *QP) reset() {
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {
-		add(&e.past, q.rc.Counters())
+		e.past.Add(q.rc.Counters())
 	}
 	if q.route.Dst.IsValid() {
 		e.useGID(q.route.GID, -1)

@@ -19,16 +19,17 @@ var portCounters = map[string]struct {
 	"port_xmit_data":    {"sent_bytes", 4},
 }
 
-// hardwareCounters are the files of hw_counters that the mlx5 driver has and a soft:
-// device counts, under the same names.
+// hardwareCounters are the files of hw_counters that the mlx5 driver has and a soft: or
+// sim: device counts, under the same names.
 var hardwareCounters = []string{
 	"duplicate_request", "implied_nak_seq_err", "local_ack_timeout_err", "np_cnp_sent", "np_ecn_marked_roce_packets",
 	"out_of_buffer", "out_of_sequence", "packet_seq_err", "req_remote_access_errors", "req_remote_invalid_request",
-	"resp_local_length_error", "resp_remote_access_errors", "rnr_nak_retry_err", "rp_cnp_handled", "rp_cnp_ignored",
+	"resp_local_length_error", "resp_remote_access_errors", "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to",
+	"roce_slow_restart", "roce_slow_restart_cnps", "roce_slow_restart_trans", "rp_cnp_handled", "rp_cnp_ignored",
 	"rx_atomic_requests", "rx_read_requests", "rx_write_requests",
 }
 
-// WriteCounters writes what a device has counted, by the names of a soft: device, into
+// WriteCounters writes what a device has counted, by the names of a soft: or sim: device, into
 // its port's counters and hw_counters in the tree at dir. What it does not count has no
 // file. Programs may read them meanwhile.
 func WriteCounters(dir string, d *Device, counted map[string]uint64) error {
