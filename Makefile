@@ -158,14 +158,14 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
 
-# By name, so a test that is as long under -short runs again where another package's of its name is not.
 # Backwards, as packages of verbs and libsluice take minutes and would else be left alone at the end.
 test-long: test-long-others ## run what make test leaves out of test-all, and nothing again that it runs whole
 	@$(test-guests) $(GUESTS)
 
 test-long-others: need-go deps-all $(GOTESTSUM)
 	@echo '$(CHOSEN)'
-	@long=$$($(GO) run ./tools/longtests names) && where=$$($(GO) run ./tools/longtests packages | grep -v -x $(addprefix -e ,$(GUESTS)) | sort -r) && $(test-others) -run "$$long" $$where
+	@list=$$(mktemp) && trap 'rm -f "$$list"' EXIT && $(GO) run ./tools/longtests >"$$list" && \
+	$(test-others) -exec "'$(CURDIR)/tools/longtests/only.sh' '$(CURDIR)' $$list" $$(sed 's/ .*//' "$$list" | grep -v -x $(addprefix -e ,$(GUESTS)) | sort -r)
 
 test-guests: need-go
 	@$(test-guests) $(GUESTS)
