@@ -158,14 +158,14 @@ test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too,
 	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
 
-# By name, so a test that is as long under -short runs again where another package's of its name is not.
 # Backwards, as packages of verbs and libsluice take minutes and would else be left alone at the end.
 test-long: test-long-others ## run what make test leaves out of test-all, and nothing again that it runs whole
 	@$(test-guests) $(GUESTS)
 
 test-long-others: need-go deps-all $(GOTESTSUM)
 	@echo '$(CHOSEN)'
-	@long=$$($(GO) run ./tools/longtests names) && where=$$($(GO) run ./tools/longtests packages | grep -v -x $(addprefix -e ,$(GUESTS)) | sort -r) && $(test-others) -run "$$long" $$where
+	@list=$$(mktemp) && trap 'rm -f "$$list"' EXIT && $(GO) run ./tools/longtests >"$$list" && \
+	$(test-others) -exec "'$(CURDIR)/tools/longtests/only.sh' '$(CURDIR)' $$list" $$(sed 's/ .*//' "$$list" | grep -v -x $(addprefix -e ,$(GUESTS)) | sort -r)
 
 test-guests: need-go
 	@$(test-guests) $(GUESTS)
@@ -201,8 +201,9 @@ test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx
 	@tail -n 1 $(HWREPORT) | grep -qx 'exit status 0'
 
 # Packages that start goroutines, in tests or outside, and all below verbs, whose
-# providers do; not the ones that emulate a guest, nor the one that waits for a browser.
-RACE = ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$ -e /internal/report$$)
+# providers do; not the ones that emulate a guest, nor the one that waits for a browser. Those of
+# minutes come first, as one of them would else be left alone at the end.
+RACE = ./cli ./bench ./libsluice/nccl/internal/harness ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$ -e /internal/report$$)
 
 race: need-go ## run the packages that have goroutines under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test $(TAGS) -race -short -timeout 30m $(GOTESTFLAGS) $(RACE)

@@ -199,28 +199,6 @@ func notUnderRace(t testing.TB) {
 	}
 }
 
-// Every byte that a flow has is delivered once, and every packet is accounted
-// for, in all built-in scenarios.
-func TestConservation(t *testing.T) {
-	notUnderRace(t)
-	for _, name := range scenario.Builtins() {
-		s := load(t, name, "duration=2ms", "warmup=0", "expect=[]")
-		for i, sys := range s.Systems {
-			out, _, err := runSystem(s, i, 3, 0, func(float64) {}, &Options{}, nil)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			if out.Bytes == 0 || out.PacketHops == 0 {
-				t.Errorf("%s, %s: nothing moved", name, sys.Name)
-			}
-			if sys.Fabric.PFC.Enabled && out.Drops > 0 && len(sys.Fabric.Faults) == 0 {
-				t.Errorf("%s, %s: %d drops on a lossless network", name, sys.Name, out.Drops)
-			}
-		}
-	}
-}
-
 func TestLossyNetworkDeliversAll(t *testing.T) {
 	s := parse(t, `
 duration: 5s

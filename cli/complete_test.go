@@ -31,6 +31,7 @@ func completions(t *testing.T, words ...string) (offered []string, directive str
 }
 
 func TestCompletion(t *testing.T) {
+	oneGoroutine(t)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, name := range []string{"web.yaml", "web.yml", "web.json", "webs/one.yaml", ".web.yaml", "mine.p4"} {
@@ -120,6 +121,7 @@ func TestCompletion(t *testing.T) {
 
 // Whatever the schema has can be typed: each key is offered where it stands.
 func TestCompletionHasEveryKey(t *testing.T) {
+	oneGoroutine(t)
 	check := func(path string, keys []scenario.Key, words ...string) {
 		if path != "" {
 			path = strings.NewReplacer("[]", "[0]", "NAME", "some").Replace(path) + "."

@@ -9,6 +9,7 @@ import (
 
 // Every command has examples, and they are calls of it with flags that it has.
 func TestHelpHasExamples(t *testing.T) {
+	oneGoroutine(t)
 	root := newRoot(nil)
 	for _, c := range root.Commands() {
 		if !c.Runnable() || c.Name() == "help" || c.Name() == "completion" {

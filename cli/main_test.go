@@ -50,6 +50,15 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// oneGoroutine skips a test that starts none under the race detector, which would find nothing
+// there in ten times the time.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if racedetector.On {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
+}
+
 func TestDashed(t *testing.T) {
 	got := dashed([]string{"run", "a_b.yaml", "--gid_index", "x_y", "--tx_depth=a_b", "-q", "--", "--c_d"})
 	want := []string{"run", "a_b.yaml", "--gid-index", "x_y", "--tx-depth=a_b", "-q", "--", "--c_d"}

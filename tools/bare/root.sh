@@ -124,7 +124,7 @@ git clone --quiet --no-hardlinks "$top" "$root/root/sluice"
 if [ -n "${SLUICE_RXE_CAPTURE:-}" ]; then cp "$SLUICE_RXE_CAPTURE" "$root/root/capture.pcap.gz"; fi
 if [ -n "${SLUICE_LINTERS:-}" ]; then
 	mkdir "$root/root/sluice/bin"
-	cp $SLUICE_LINTERS "$root/root/sluice/bin/" 2>/dev/null || : # a pattern, which may match nothing
+	cp "$SLUICE_LINTERS" "$root/root/sluice/bin/"
 fi
 echo "it took $(($(date +%s) - began)) s"
 

@@ -114,9 +114,9 @@ func isTest(function string) bool {
 	return ok && function != "TestMain" && !unicode.IsLower(r)
 }
 
-// tests gives the names of the tests that ask, themselves or through what they call, and their
+// tests gives the names of the tests that ask, themselves or through what they call, by their
 // directories.
-func (f *functions) tests() (names, dirs []string) {
+func (f *functions) tests() map[string][]string {
 	callers := map[name][]name{}
 	for caller, called := range f.calls {
 		for c := range called {
@@ -132,11 +132,14 @@ func (f *functions) tests() (names, dirs []string) {
 			}
 		}
 	}
-	found, in := map[string]bool{}, map[string]bool{}
+	found := map[string][]string{}
 	for n := range ask {
 		if f.test[n] {
-			found[n.function], in[n.dir] = true, true
+			found[n.dir] = append(found[n.dir], n.function)
 		}
 	}
-	return slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(in))
+	for _, names := range found {
+		slices.Sort(names)
+	}
+	return found
 }

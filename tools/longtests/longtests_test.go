@@ -1,7 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/fstest"
@@ -37,30 +40,61 @@ func Conform(t *testing.T) { if testing.Short() { return } }
 func TestElsewhere(t *testing.T) { half(t) }
 func half(t *testing.T) {}
 `),
+		"d/d_test.go": file("", `
+func TestAlways(t *testing.T) { if testing.Short() { t.Skip() } }
+func TestAsks(t *testing.T) {}
+`),
 		"c/testdata/d_test.go": &fstest.MapFile{Data: []byte("no Go")},
 	}
-	got, packages, err := find(root)
-	want := []string{"TestAsks", "TestDraws", "TestDrawsWithin", "TestOfAnotherPackage", "TestProgram", "TestThroughAMethod", "TestThroughAnother"}
-	if err != nil || !slices.Equal(got, want) {
+	got, err := find(root)
+	want := map[string][]string{"d": {"TestAlways"}, "a": {"TestAsks", "TestDraws", "TestDrawsWithin", "TestOfAnotherPackage", "TestProgram", "TestThroughAMethod", "TestThroughAnother"}}
+	if err != nil || !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%q, %v; want %q", got, err, want)
-	}
-	if !slices.Equal(packages, []string{"a"}) {
-		t.Errorf("packages %q", packages)
 	}
 }
 
 // TestTree holds the tool to tests of this tree of which it is known.
 func TestTree(t *testing.T) {
-	got, packages, err := find(os.DirFS("../.."))
+	got, err := find(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(packages, "internal/rxetest") || slices.Contains(packages, "tools/longtests") {
-		t.Errorf("packages %q", packages)
-	}
-	for name, want := range map[string]bool{"TestSluice": true, "TestOneGuest": true, "TestConservation": true, "TestFind": false, "TestRules": false, "TestPages": false} {
-		if slices.Contains(got, name) != want {
+	for name, want := range map[name]bool{
+		{"internal/rxetest", "TestSluice"}: true, {"internal/rxetest", "TestOneGuest"}: true, {"nicmodel", "TestConservation"}: true,
+		{"sim/fabric", "TestConservation"}: true, {"tools/longtests", "TestFind"}: false, {"cli", "TestPages"}: false,
+	} {
+		if slices.Contains(got[name.dir], name.function) != want {
 			t.Errorf("%s: %v, want %v", name, !want, want)
+		}
+	}
+	if len(got["tools/longtests"]) > 0 {
+		t.Errorf("this package's %q", got["tools/longtests"])
+	}
+}
+
+// only.sh runs of a package's tests those that its line names.
+func TestOnly(t *testing.T) {
+	here, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(here, "list")
+	if err := os.WriteFile(list, []byte("./a ^(TestA)$\n./a/b ^(TestB|TestC)$\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(here, "a", "b", "c"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("only.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{"a": "-x y -test.run=^(TestA)$\n", "a/b": "-x y -test.run=^(TestB|TestC)$\n", "a/b/c": ""} {
+		cmd := exec.CommandContext(t.Context(), script, here, list, "echo", "-x", "y")
+		cmd.Dir = filepath.Join(here, dir)
+		out, err := cmd.Output()
+		if string(out) != want || (err == nil) != (want != "") {
+			t.Errorf("in %s: %q, %v; want %q", dir, out, err, want)
 		}
 	}
 }

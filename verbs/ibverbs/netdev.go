@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,30 +15,38 @@ import (
 	"github.com/sluice-rdma/sluice/internal/netif"
 )
 
+// What netdevOf asks of the system; tests replace it.
+var (
+	interfaces   = net.Interfaces
+	rdmaDeviceOf = rdmamap.GetRdmaDeviceForNetdevice
+)
+
 // netdevOf returns the network interface of a device's port, "" if there is none.
 func netdevOf(ibdev string, port int) string {
-	interfaces, err := net.Interfaces()
+	all, err := interfaces()
 	if err != nil {
 		return ""
 	}
-	var of []string
-	for i := range interfaces {
-		if interfaces[i].Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		if dev, err := rdmamap.GetRdmaDeviceForNetdevice(interfaces[i].Name); err == nil && dev == ibdev {
-			of = append(of, interfaces[i].Name)
-		}
-	}
-	if len(of) == 1 && len(rdmamap.GetPorts(ibdev)) == 1 {
-		return of[0]
-	}
-	// VLANs and bonds on top, or several ports: the first GID is the port's own.
+	all = slices.DeleteFunc(all, func(i net.Interface) bool { return i.Flags&net.FlagLoopback != 0 })
+	// The first GID is the port's own, also where VLANs and bonds lie on top. Where it says, nothing
+	// else is read: a table has up to a thousand entries, a file each, and Port is called often.
 	own := sysfs(rdmamap.RdmaClassDir, ibdev, "ports", strconv.Itoa(port), "gid_attrs", "ndevs", "0")
-	for _, name := range of {
-		if name == own {
+	for i := range all {
+		if all[i].Name == own {
 			return own
 		}
+	}
+	if len(rdmamap.GetPorts(ibdev)) != 1 {
+		return ""
+	}
+	var of []string
+	for i := range all {
+		if dev, err := rdmaDeviceOf(all[i].Name); err == nil && dev == ibdev {
+			of = append(of, all[i].Name)
+		}
+	}
+	if len(of) == 1 {
+		return of[0]
 	}
 	return ""
 }

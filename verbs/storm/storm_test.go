@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// TestStorm runs 10,000 seeds over what applications can be linked with, 80 with
+// TestStorm runs 10,000 seeds over what applications can be linked with, 120 with
 // -short. "sluice storm" runs more.
 func TestStorm(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run's memory is small and short-lived
 	for _, over := range []struct{ provider, shim string }{
 		{"soft", ""}, {"sim", ""}, {"soft", "timely"}, {"sim", "timely"},
 		{"sim", "powertcp"}, {"sim", "poseidon"}, // by telemetry of switches
@@ -26,7 +28,7 @@ func TestStorm(t *testing.T) {
 		t.Run(strings.Trim(over.provider+" "+over.shim, " "), func(t *testing.T) {
 			c := Default()
 			c.Provider, c.Shim = over.provider, over.shim
-			n := uint64(2500)
+			n := uint64(1700)
 			if testing.Short() {
 				n = 20
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cli"
 	"github.com/sluice-rdma/sluice/internal/fakeverbs"
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 )
 
 // TestMain is the command, too, by its name: tests run the plugin under `sluice virtual` and `sluice run`.
@@ -127,9 +128,13 @@ var fakeLibrary = sync.OnceValue(func() error {
 	return fakeverbs.Compile(lib)
 })
 
-// fake is the environment of that libibverbs, whose devices reach their own process alone.
+// fake is the environment of that libibverbs, whose devices reach their own process alone. What runs
+// in it is C throughout: under Go's race detector it would be the same again.
 func fake(t *testing.T, settings ...string) []string {
 	t.Helper()
+	if racedetector.On {
+		t.Skip("C alone: nothing for Go's race detector")
+	}
 	if err := fakeLibrary(); errors.Is(err, fakeverbs.ErrUnavailable) {
 		t.Skipf("%v", err)
 	} else if err != nil {
