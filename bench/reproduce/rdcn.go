@@ -49,7 +49,8 @@ func rdcnWaits(x *system) (all, byDay, use float64) {
 type weighted struct{ v, weight float64 }
 
 // percentileOf returns the least value up to which lies a share of the weight, NaN if
-// there is none.
+// there is none. Weights are no counts, so there is no rank that package quantile could
+// round.
 func percentileOf(all []weighted, share float64) float64 {
 	slices.SortFunc(all, func(a, b weighted) int {
 		switch {
