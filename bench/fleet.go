@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"github.com/sluice-rdma/sluice/bench/internal/reduced"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )

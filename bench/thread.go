@@ -2,7 +2,6 @@ package bench
 
 import (
 	"github.com/sluice-rdma/sluice/sim/des"
-	simhost "github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -11,7 +10,7 @@ import (
 // pending work in one turn, and sleeps again. A host without a thread does all work
 // at the instant at which it becomes due.
 type thread struct {
-	core   *simhost.Core
+	core   *des.Core
 	turnAt units.Time // of the turn that is coming, or Never
 	done   units.Time // when the last turn was, or will be, over
 	posts  []*flow    // that have something to post
@@ -32,7 +31,7 @@ func newThread(s *simulation, name string) (*thread, error) {
 	if c.Instant() {
 		return nil, nil
 	}
-	core, err := simhost.NewCore(c, des.NewStream(s.seed, "host/"+name))
+	core, err := des.NewCore(c, des.NewStream(s.seed, "host/"+name))
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package scenario
 
 import (
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
-	"github.com/sluice-rdma/sluice/sim/host"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // Host is the hosts' processors: what delays the thread that posts and polls
-// (sim/host). All hosts are alike.
+// (sim/des). All hosts are alike.
 type Host struct {
 	// Share of its core's time that other work takes. That work goes
 	// before the thread, and interrupts it: everything that the host does waits.
@@ -21,9 +21,9 @@ type Host struct {
 	Post units.Time `yaml:"post" eg:"200ns"`
 }
 
-// Config returns the host as package host takes it.
-func (h *Host) Config() host.Config {
-	return host.Config{Load: h.Load, Burst: h.Burst, Wakeup: h.Wakeup, Post: h.Post}
+// Config returns the host as package des takes it.
+func (h *Host) Config() des.CoreConfig {
+	return des.CoreConfig{Load: h.Load, Burst: h.Burst, Wakeup: h.Wakeup, Post: h.Post}
 }
 
 func (sys *System) checkHost(d *tree.Document, at func(string) string) {

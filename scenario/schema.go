@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -140,7 +140,7 @@ var ruled = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[Circuits](): {reflect.TypeFor[fabric.CircuitConfig]()},
 	reflect.TypeFor[Fault]():    {reflect.TypeFor[fabric.Fault]()},
 	reflect.TypeFor[Failure]():  {reflect.TypeFor[fabric.Failure]()},
-	reflect.TypeFor[Host]():     {reflect.TypeFor[host.Config]()},
+	reflect.TypeFor[Host]():     {reflect.TypeFor[des.CoreConfig]()},
 }
 
 // takes returns what the settings say in words of a key's values.

@@ -134,6 +134,8 @@ func artefactRun(t *testing.T, s *scenario.Scenario, trace artefactTrace, ours m
 		var f artefactFigures
 		if trace.link == "" {
 			for _, v := range bySize[x.Name] {
+				// The least value with 99 percent of the flows up to it, by which the page's figures
+				// are; quantile.Of rounds the rank to the nearest.
 				slices.Sort(v)
 				f.SlowdownP99 = append(f.SlowdownP99, v[int(math.Ceil(0.99*float64(len(v))))-1])
 			}

@@ -44,7 +44,7 @@ func listed() int {
 func papersRows(rows []*Row) int {
 	n := 0
 	for _, r := range rows {
-		if r.Paper.Beside == "" {
+		if r.paper.Beside == "" {
 			n++
 		}
 	}
@@ -74,13 +74,13 @@ func (p *plan) load(row *Row, f sweep.Folder, fingerprints map[string]string) ([
 // evaluate is a row's result.
 func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	out := &rowResult{
-		ID: r.ID, Beside: r.Paper.Beside, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
-		Scaling: r.Scaling, Note: joinNotes(r.Paper.Note, r.Note), Seeds: len(seeds),
+		ID: r.ID, Beside: r.paper.Beside, Paper: r.from.Name, Source: r.paper.Source, Kind: r.paper.Kind, What: r.paper.What,
+		Scaling: r.scaling, Note: joinNotes(r.paper.Note, r.note), Seeds: len(seeds),
 	}
 	figures := make([]*figureSet, len(seeds))
 	for i, s := range seeds {
 		figures[i] = &figureSet{}
-		r.Read(s, figures[i])
+		r.read(s, figures[i])
 		if err := s.err(); err != nil {
 			return nil, fmt.Errorf("seed %d: %w", s.Number, err)
 		}
@@ -89,14 +89,14 @@ func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	for _, name := range figures[0].names {
 		m := stats.MeanOf(across(figures, name))
 		mean.add(name, m.Mean)
-		out.Figures = append(out.Figures, figure{name, Number(r.Paper.value(name)), Number(m.Mean), Number(m.Low), Number(m.High)})
+		out.Figures = append(out.Figures, figure{name, Number(r.paper.value(name)), Number(m.Mean), Number(m.Low), Number(m.High)})
 	}
-	for i := range r.Checks {
-		out.Checks = append(out.Checks, r.Checks[i].result(figures))
+	for i := range r.checks {
+		out.Checks = append(out.Checks, r.checks[i].result(figures))
 	}
 	out.Status = out.status()
-	if r.Charts != nil {
-		out.charts = r.Charts(seeds[0], mean)
+	if r.charts != nil {
+		out.charts = r.charts(seeds[0], mean)
 		if err := seeds[0].err(); err != nil {
 			return nil, err
 		}

@@ -100,14 +100,14 @@ func TestCurve(t *testing.T) {
 // tiny is a row that runs in no time.
 func tiny() *Row {
 	r := &Row{
-		ID: "timely-jain", Seconds: 1, Seeds: 2, Runs: []Run{{Scenario: "quickstart"}, {Name: "short", Scenario: "quickstart", Sets: []string{"workloads[0].flows[0].size=1MB"}}},
-		Quick: &quick{Sets: []string{"workloads[0].flows[0].size=500KB"}, Seconds: 0.1},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-jain", seconds: 1, Seeds: 2, runs: []rowRun{{scenario: "quickstart"}, {name: "short", scenario: "quickstart", sets: []string{"workloads[0].flows[0].size=1MB"}}},
+		quick: &quick{Sets: []string{"workloads[0].flows[0].size=500KB"}, Seconds: 0.1},
+		read: func(s *seed, f *figureSet) {
 			f.add("fct_us", float64(s.system("", "TIMELY").FCTAvgUs))
 			f.add("short_us", float64(s.system("short", "TIMELY").FCTAvgUs))
 		},
-		Checks: []check{holds("less takes less", func(f *figureSet) bool { return f.get("short_us") < f.get("fct_us") })},
-		Charts: func(s *seed, f *figureSet) []chart {
+		checks: []check{holds("less takes less", func(f *figureSet) bool { return f.get("short_us") < f.get("fct_us") })},
+		charts: func(s *seed, f *figureSet) []chart {
 			return []chart{
 				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.system("", "TIMELY").Series(results.SeriesRate, "all").line("<TIMELY>")}},
 				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []Line{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
@@ -192,7 +192,7 @@ func TestRunsAreASweep(t *testing.T) {
 func TestARunThatFails(t *testing.T) {
 	bad := tiny()
 	bad.ID, bad.Seeds = "timely-bad", 1
-	bad.Runs = []Run{{Scenario: "quickstart", Sets: []string{"warmup=9ms", "duration=10ms", "workloads[0].flows[0].size=1KB"}}}
+	bad.runs = []rowRun{{scenario: "quickstart", sets: []string{"warmup=9ms", "duration=10ms", "workloads[0].flows[0].size=1KB"}}}
 	r, err := Do(t.Context(), []*Row{bad, tiny()}, Options{Dir: t.TempDir(), Jobs: 1})
 	if err == nil || !strings.Contains(err.Error(), "1 of 5 runs failed") || !strings.Contains(err.Error(), "warmup") {
 		t.Fatalf("%v", err)
@@ -250,7 +250,7 @@ func TestQuickIsLabelled(t *testing.T) {
 		t.Error(r.Summary())
 	}
 	none := tiny()
-	none.Quick = nil
+	none.quick = nil
 	if _, err := Do(t.Context(), []*Row{none}, Options{Dir: t.TempDir(), Quick: true}); err == nil {
 		t.Error("a row that is not there in small ran")
 	}
@@ -307,7 +307,7 @@ func TestReportReadsBack(t *testing.T) {
 
 func TestARowThatReadsWhatIsNotThere(t *testing.T) {
 	r := tiny()
-	r.Read = func(s *seed, f *figureSet) {
+	r.read = func(s *seed, f *figureSet) {
 		x := s.system("", "Timely")
 		f.add("x", float64(x.link("nowhere").Busy))
 	}

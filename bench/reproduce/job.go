@@ -49,18 +49,18 @@ func newPlan(rows []*Row, quick bool) (*plan, error) {
 	p := &plan{quick: quick, of: map[*Row][]want{}}
 	byKey := map[string]*job{}
 	for _, row := range rows {
-		if quick && row.Quick == nil {
+		if quick && row.quick == nil {
 			continue
 		}
 		p.rows = append(p.rows, row)
-		for i := range row.Runs {
-			if err := p.add(row, &row.Runs[i], byKey); err != nil {
+		for i := range row.runs {
+			if err := p.add(row, &row.runs[i], byKey); err != nil {
 				return nil, fmt.Errorf("row %s: %w", row.ID, err)
 			}
 		}
-		seconds := row.Seconds
+		seconds := row.seconds
 		if quick {
-			seconds = row.Quick.Seconds
+			seconds = row.quick.Seconds
 		}
 		// How a row's time is spread over its jobs is unknown; evenly will do.
 		for _, w := range p.of[row] {
@@ -71,22 +71,22 @@ func newPlan(rows []*Row, quick bool) (*plan, error) {
 }
 
 // add adds the jobs of a run of a row; byKey has the existing ones.
-func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
+func (p *plan) add(row *Row, run *rowRun, byKey map[string]*job) error {
 	sets := row.sets(run, p.quick)
-	s, err := scenario.Load(run.Scenario, sets...)
+	s, err := scenario.Load(run.scenario, sets...)
 	if err != nil {
 		return err
 	}
 	// Of two rows that want the same run, neither names it.
 	resolved := *s
 	resolved.Name, resolved.Description, resolved.Source = "papers", "", ""
-	for _, name := range run.Only {
+	for _, name := range run.only {
 		if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == name }) {
-			return fmt.Errorf("scenario %s has no system %q", run.Scenario, name)
+			return fmt.Errorf("scenario %s has no system %q", run.scenario, name)
 		}
 	}
 	for _, sys := range s.Systems {
-		if len(run.Only) > 0 && !slices.Contains(run.Only, sys.Name) {
+		if len(run.only) > 0 && !slices.Contains(run.only, sys.Name) {
 			continue
 		}
 		text, err := essence(s, sys)
@@ -94,13 +94,13 @@ func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
 			return err
 		}
 		for seed := uint64(1); seed <= uint64(row.seeds(p.quick)); seed++ {
-			j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed, resolved: &resolved, of: sys}
+			j := &job{scenario: run.scenario, sets: sets, system: sys.Name, seed: seed, resolved: &resolved, of: sys}
 			j.key = j.name(text)
 			if byKey[j.key] == nil {
 				byKey[j.key] = j
 				p.jobs = append(p.jobs, j)
 			}
-			p.of[row] = append(p.of[row], want{run.Name, seed, byKey[j.key]})
+			p.of[row] = append(p.of[row], want{run.name, seed, byKey[j.key]})
 		}
 	}
 	return nil

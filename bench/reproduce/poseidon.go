@@ -45,9 +45,9 @@ const wireNote = "rates are those on the wire, headers and gaps included, which 
 
 func poseidonMultihop() *Row {
 	r := &Row{
-		ID: "poseidon-multihop", Seconds: 3,
-		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-multihop", seconds: 3,
+		quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2},
+		read: func(s *seed, f *figureSet) {
 			for _, h := range figure14 {
 				f.add("victim_"+h.name()+"_gbps", float64(s.system(h.name(), "Poseidon").label("victim").WireGbps))
 			}
@@ -55,18 +55,18 @@ func poseidonMultihop() *Row {
 				f.add("victim_"+h.name()+"_rtt_us", float64(s.system(h.name(), "Poseidon").label("victim").RTTAvgUs))
 			}
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, h := range figure14 {
 				c.Lines = append(c.Lines, s.system(h.name(), "Poseidon").Series(results.SeriesWire, "victim").scale(1e-3, 1).line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
 			}
 			return []chart{c}
 		},
-		Note: wireNote,
+		note: wireNote,
 	}
 	for _, h := range figure14 {
-		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
-		r.Checks = append(r.Checks, value("victim_"+h.name()+"_gbps"))
+		r.runs = append(r.runs, rowRun{name: h.name(), sets: h.sets()})
+		r.checks = append(r.checks, value("victim_"+h.name()+"_gbps"))
 	}
 	return r
 }
@@ -74,17 +74,17 @@ func poseidonMultihop() *Row {
 func poseidonMultihopSwift() *Row {
 	one := hops{0, 2} // one congested hop
 	r := &Row{
-		ID: "poseidon-multihop-swift", Seconds: 4,
-		Runs:  []Run{{Name: one.name(), Sets: one.sets()}},
-		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2.5},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-multihop-swift", seconds: 4,
+		runs:  []rowRun{{name: one.name(), sets: one.sets()}},
+		quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2.5},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Swift", "HPCC"} {
 				for _, h := range append([]hops{one}, figure14...) {
 					f.add(fmt.Sprintf("%s_victim_%s_of_fair", lower(name), h.name()), float64(s.system(h.name(), name).label("victim").WireGbps)/h.fair())
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("Swift: with two congested hops the victim gets less than a quarter of its fair share, whatever their flows", func(f *figureSet) bool {
 				for _, h := range figure14 {
 					if f.get("swift_victim_"+h.name()+"_of_fair") >= 0.25 {
@@ -98,31 +98,31 @@ func poseidonMultihopSwift() *Row {
 				return f.get("hpcc_victim_2_2_of_fair") < 0.5 && f.get("hpcc_victim_9_9_of_fair") < 0.5
 			}),
 		},
-		Note: wireNote,
+		note: wireNote,
 	}
 	for _, h := range figure14 {
-		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+		r.runs = append(r.runs, rowRun{name: h.name(), sets: h.sets()})
 	}
 	return r
 }
 
 func poseidonTestbed() *Row {
 	return &Row{
-		ID: "poseidon-multihop-testbed", Runs: []Run{{}}, Seconds: 1,
-		Quick: &quick{Seconds: 1},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-multihop-testbed", runs: []rowRun{{}}, seconds: 1,
+		quick: &quick{Seconds: 1},
+		read: func(s *seed, f *figureSet) {
 			f.add("poseidon_gbps", float64(s.system("", "Poseidon").label("victim").WireGbps))
 			f.add("swift_gbps", float64(s.system("", "Swift").label("victim").WireGbps))
 		},
-		Checks: []check{value("poseidon_gbps"), value("swift_gbps")},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		checks: []check{value("poseidon_gbps"), value("swift_gbps")},
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, name := range []string{"Poseidon", "Swift"} {
 				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesWire, "victim").scale(1e-3, 1).line(name))
 			}
 			return []chart{c}
 		},
-		Note: wireNote + ". The testbed's hosts run a software stack whose delays, parameters and MTU are not given: here 1024 bytes, as in all rows whose paper gives none. With the simulations' 4096 Swift's victim has 0.53 Gbps",
+		note: wireNote + ". The testbed's hosts run a software stack whose delays, parameters and MTU are not given: here 1024 bytes, as in all rows whose paper gives none. With the simulations' 4096 Swift's victim has 0.53 Gbps",
 	}
 }
 
@@ -130,9 +130,9 @@ func poseidonReverse() *Row {
 	flows := []int{0, 2, 5, 9}
 	run := func(n int) string { return fmt.Sprintf("n%d", n) }
 	r := &Row{
-		ID: "poseidon-reverse", Seconds: 5,
-		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 3},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-reverse", seconds: 5,
+		quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 3},
+		read: func(s *seed, f *figureSet) {
 			least := math.Inf(1)
 			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
 				for _, n := range flows {
@@ -145,7 +145,7 @@ func poseidonReverse() *Row {
 			}
 			f.add("poseidon_gbps", least)
 		},
-		Checks: []check{
+		checks: []check{
 			{Figure: "poseidon_gbps", Text: "Poseidon: the victim's least rate, of any number of reverse flows"},
 			holds("Swift: the victim falls to between half and twice the reverse flows' fair share", func(f *figureSet) bool {
 				for _, n := range flows[1:] {
@@ -157,17 +157,17 @@ func poseidonReverse() *Row {
 				return true
 			}),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			c := chart{Title: "The victim's rate by the number of reverse flows", X: "flows", Y: axisGbps}
 			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
 				c.Lines = append(c.Lines, over(name, f, floats(flows), func(i int) string { return fmt.Sprintf("%s_%s_gbps", lower(name), run(flows[i])) }))
 			}
 			return []chart{c}
 		},
-		Note: wireNote + ". The acknowledgements of the reverse flows take some two percent of the victim's way",
+		note: wireNote + ". The acknowledgements of the reverse flows take some two percent of the victim's way",
 	}
 	for _, n := range flows {
-		r.Runs = append(r.Runs, Run{Name: run(n), Sets: []string{fmt.Sprintf("params.n=%d", n)}})
+		r.runs = append(r.runs, rowRun{name: run(n), sets: []string{fmt.Sprintf("params.n=%d", n)}})
 	}
 	return r
 }
@@ -195,20 +195,20 @@ func poseidonStepInOut() *Row {
 		return jain, sum / float64(n)
 	}
 	return &Row{
-		ID: "poseidon-stepinout", Runs: []Run{{}}, Seconds: 2,
-		Quick: &quick{Seconds: 2},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-stepinout", runs: []rowRun{{}}, seconds: 2,
+		quick: &quick{Seconds: 2},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Poseidon", "Swift"} {
 				jain, variation := phases(s.system("", name))
 				f.add(lower(name)+"_least_jain", jain)
 				f.add(lower(name)+"_variation", variation)
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("Poseidon is fair in every phase: Jain's index of the means is 0.98 or more", func(f *figureSet) bool { return f.get("poseidon_least_jain") >= 0.98 }),
 			holds("rates over 50us vary less than with Swift", func(f *figureSet) bool { return f.get("poseidon_variation") < f.get("swift_variation") }),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			var charts []chart
 			for _, name := range []string{"Swift", "Poseidon"} {
 				c := chart{Title: name, X: axisMs, Y: axisGbps}
@@ -220,7 +220,7 @@ func poseidonStepInOut() *Row {
 			}
 			return charts
 		},
-		Note: "the paper gives neither the number of flows nor the steps: here five flows in steps of 5 ms",
+		note: "the paper gives neither the number of flows nor the steps: here five flows in steps of 5 ms",
 	}
 }
 
@@ -239,9 +239,9 @@ func rampsUp(x *system) float64 {
 func poseidonRampup() *Row {
 	systems := []string{"Poseidon", "Swift", "HPCC"}
 	return &Row{
-		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 15,
-		Quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 4},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-rampup", runs: []rowRun{{}}, Seeds: 5, seconds: 15,
+		quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 4},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range systems {
 				x := s.system("", name)
 				f.add(lower(name)+"_before_gbps", x.Series(results.SeriesWire, "second").between(3e3, 5e3).mean())
@@ -249,18 +249,18 @@ func poseidonRampup() *Row {
 				f.add(lower(name)+"_end_gbps", x.Series(results.SeriesWire, "second").between(10e3, math.Inf(1)).mean())
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			above("time to 90 percent of the fair share: Swift over Poseidon", "swift_converges_us", "poseidon_converges_us", 12),
 			above("time to 90 percent of the fair share: HPCC over Poseidon", "hpcc_converges_us", "poseidon_converges_us", 12),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "The second flow's rate", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
 				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesWire, "second").between(4e3, 12e3).scale(1e-3, 1).line(name))
 			}
 			return []chart{c}
 		},
-		Note: "the paper does not say from which rate the flow ramps up: here from a 37th of its first hop, which the others leave at 5 ms. A flow that has not converged at the end counts with the time that was left, 25 ms",
+		note: "the paper does not say from which rate the flow ramps up: here from a 37th of its first hop, which the others leave at 5 ms. A flow that has not converged at the end counts with the time that was left, 25 ms",
 	}
 }
 
@@ -287,9 +287,9 @@ func poseidonAblation() *Row {
 		return true
 	}
 	r := &Row{
-		ID: "poseidon-ablation", Seconds: 8, Varies: []string{"signal", "target", "update"},
-		Quick: &quick{Seconds: 8},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-ablation", seconds: 8, varies: []string{"signal", "target", "update"},
+		quick: &quick{Seconds: 8},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				for _, h := range cases {
 					f.add(victim(x.key, h), float64(s.system(h.name(), x.name).label("victim").WireGbps)/h.fair())
@@ -298,7 +298,7 @@ func poseidonAblation() *Row {
 			f.add("poseidon_converges_us", rampsUp(s.system("ramp", "Poseidon")))
 			f.add("aimd_converges_us", rampsUp(s.system("ramp", "AIMD")))
 		},
-		Checks: []check{
+		checks: []check{
 			holds("the victim has its fair share give or take 15 percent with Poseidon", func(f *figureSet) bool { return fair(f, "poseidon") }),
 			holds("and with AIMD in place of adaptive steps", func(f *figureSet) bool { return fair(f, "aimd") }),
 			holds("which ramp up slower", func(f *figureSet) bool { return f.get("aimd_converges_us") > f.get("poseidon_converges_us") }),
@@ -306,28 +306,28 @@ func poseidonAblation() *Row {
 			holds("with a fixed target", func(f *figureSet) bool { return starved(f, "fixed") }),
 			holds("and with both AIMD and a fixed target", func(f *figureSet) bool { return starved(f, "fixed_aimd") }),
 		},
-		Note: wireNote + ". The ramp is that of figure 17a, to which the paper points",
+		note: wireNote + ". The ramp is that of figure 17a, to which the paper points",
 	}
 	for _, h := range cases {
-		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+		r.runs = append(r.runs, rowRun{name: h.name(), sets: h.sets()})
 	}
-	r.Runs = append(r.Runs, Run{Name: "ramp", Scenario: "poseidon-ablation-rampup", Sets: []string{"duration=15ms", "warmup=0"}})
+	r.runs = append(r.runs, rowRun{name: "ramp", scenario: "poseidon-ablation-rampup", sets: []string{"duration=15ms", "warmup=0"}})
 	return r
 }
 
 func poseidonRateVsCwnd() *Row {
 	cases := []hops{{0, 9}, {9, 9}} // one congested hop, then a second one
 	r := &Row{
-		ID: "poseidon-rate-vs-cwnd", Seconds: 2, Varies: []string{"scaling"},
-		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 1.5},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-rate-vs-cwnd", seconds: 2, varies: []string{"scaling"},
+		quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 1.5},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Poseidon", "cwnd"} {
 				for _, h := range cases {
 					f.add(lower(name)+"_victim_"+h.name()+"_gbps", float64(s.system(h.name(), name).label("victim").WireGbps))
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("by rate, the victim keeps its share within 15 percent as a second hop congests", func(f *figureSet) bool {
 				return math.Abs(f.get("poseidon_victim_9_9_gbps")/f.get("poseidon_victim_0_9_gbps")-1) <= 0.15
 			}),
@@ -335,10 +335,10 @@ func poseidonRateVsCwnd() *Row {
 				return f.get("cwnd_victim_9_9_gbps") < 0.85*f.get("cwnd_victim_0_9_gbps")
 			}),
 		},
-		Note: wireNote,
+		note: wireNote,
 	}
 	for _, h := range cases {
-		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+		r.runs = append(r.runs, rowRun{name: h.name(), sets: h.sets()})
 	}
 	return r
 }

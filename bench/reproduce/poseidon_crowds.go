@@ -12,8 +12,8 @@ import (
 // with one.
 type crowd struct{ n, hosts, connections, more int }
 
-func (c crowd) run() Run {
-	return Run{Name: fmt.Sprint(c.n), Sets: []string{
+func (c crowd) run() rowRun {
+	return rowRun{name: fmt.Sprint(c.n), sets: []string{
 		fmt.Sprintf("params.hosts=%d", c.hosts), fmt.Sprintf("params.connections=%d", c.connections), fmt.Sprintf("params.more=%d", c.more),
 	}}
 }
@@ -25,11 +25,11 @@ var (
 
 var crowdSystems = []string{"Poseidon", "Swift", "HPCC"}
 
-func crowdRuns(all []crowd, systems ...string) []Run {
-	var runs []Run
+func crowdRuns(all []crowd, systems ...string) []rowRun {
+	var runs []rowRun
 	for _, c := range all {
 		run := c.run()
-		run.Only = systems
+		run.only = systems
 		runs = append(runs, run)
 	}
 	return runs
@@ -37,9 +37,9 @@ func crowdRuns(all []crowd, systems ...string) []Run {
 
 func poseidonStability() *Row {
 	return &Row{
-		ID: "poseidon-stability", Runs: crowdRuns(manyFlows, "Poseidon", "Swift"), Seeds: 5, Seconds: 60,
-		Quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 10},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-stability", runs: crowdRuns(manyFlows, "Poseidon", "Swift"), Seeds: 5, seconds: 60,
+		quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 10},
+		read: func(s *seed, f *figureSet) {
 			var sums [2]float64
 			for i, name := range []string{"Poseidon", "Swift"} {
 				for _, c := range manyFlows {
@@ -51,11 +51,11 @@ func poseidonStability() *Row {
 				f.add(lower(name)+"_deviation_mean", sums[i])
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			above("deviation of the rates at N = 200: Swift over Poseidon", "swift_deviation_200", "poseidon_deviation_200", 24),
 			below("mean over four N: Poseidon over Swift", "poseidon_deviation_mean", "swift_deviation_mean", 0.30),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			c := chart{Title: "Deviation of rates over 50us, relative to their mean", X: "flows", Y: "share"}
 			xs := []float64{25, 50, 100, 200}
 			for _, name := range []string{"Poseidon", "Swift"} {
@@ -63,7 +63,7 @@ func poseidonStability() *Row {
 			}
 			return []chart{c}
 		},
-		Note: "the paper does not give the other three N: here N is 25, 50, 100 and 200. Rates are over 50us, as its figure 16 has them, in which a flow of 200 sends one packet or two: much of both systems' deviation is that",
+		note: "the paper does not give the other three N: here N is 25, 50, 100 and 200. Rates are over 50us, as its figure 16 has them, in which a flow of 200 sends one packet or two: much of both systems' deviation is that",
 	}
 }
 
@@ -77,9 +77,9 @@ func poseidonRTT() *Row {
 	}
 	many := manyFlows[1:]
 	return &Row{
-		ID: "poseidon-rtt", Runs: crowdRuns(slices.Concat(fewFlows, many)), Seeds: 5, Seconds: 100,
-		Quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 15},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-rtt", runs: crowdRuns(slices.Concat(fewFlows, many)), Seeds: 5, seconds: 100,
+		quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 15},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range crowdSystems {
 				for _, c := range slices.Concat(fewFlows, many) {
 					x := s.system(fmt.Sprint(c.n), name)
@@ -90,13 +90,13 @@ func poseidonRTT() *Row {
 				f.add(lower(name)+"_many_rtt_us", mean(s, name, many))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("large windows, 2 to 8 flows: Poseidon over Swift", "poseidon_few_rtt_us", "swift_few_rtt_us", none64),
 			below("small windows, 50 to 200 flows: Poseidon over Swift", "poseidon_many_rtt_us", "swift_many_rtt_us", none64),
 			below("large windows: HPCC over Poseidon", "hpcc_few_rtt_us", "poseidon_few_rtt_us", none64),
 			below("small windows: HPCC over Poseidon", "hpcc_many_rtt_us", "poseidon_many_rtt_us", none64),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			var charts []chart
 			for _, c := range []crowd{fewFlows[2], many[2]} {
 				chart := chart{Title: fmt.Sprintf("Round trips of %d flows", c.n), X: axisMs, Y: axisUs}
@@ -107,6 +107,6 @@ func poseidonRTT() *Row {
 			}
 			return charts
 		},
-		Note: "the paper adds flows while it runs, every 25 ms; here each number of flows has a run of its own",
+		note: "the paper adds flows while it runs, every 25 ms; here each number of flows has a run of its own",
 	}
 }

@@ -47,10 +47,10 @@ func poseidonUR() *Row {
 	systems := []named{{"poseidon", "Poseidon"}, {"swift", "Swift"}}
 	const ten = "10" // packets, as TCP has it since RFC 6928
 	r := &Row{
-		ID: "poseidon-ur", Seeds: 5, Seconds: 150, Varies: []string{"initial_cwnd"},
-		Quick:  &quick{Sets: []string{"duration=4ms", "warmup=1ms"}, Seconds: 8},
-		Charts: opCharts(ten, systems),
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-ur", Seeds: 5, seconds: 150, varies: []string{"initial_cwnd"},
+		quick:  &quick{Sets: []string{"duration=4ms", "warmup=1ms"}, Seconds: 8},
+		charts: opCharts(ten, systems),
+		read: func(s *seed, f *figureSet) {
 			for _, first := range firstWindows {
 				for _, x := range systems {
 					sys := s.system(fmt.Sprint(first), x.system)
@@ -60,53 +60,53 @@ func poseidonUR() *Row {
 				}
 			}
 		},
-		Scaling: "20 ms are measured after 2, and both racks send 960 Gbps, where the paper's second sends 480. " + racks + ".",
-		Note: "each op is a flow of its own: the paper's section 5.4 and its figure 19 call its latency the flow's completion. They do not give a flow's first window. Five are tried; " + ten + " packets, as RFC 6928 has it, count. " +
+		scaling: "20 ms are measured after 2, and both racks send 960 Gbps, where the paper's second sends 480. " + racks + ".",
+		note: "each op is a flow of its own: the paper's section 5.4 and its figure 19 call its latency the flow's completion. They do not give a flow's first window. Five are tried; " + ten + " packets, as RFC 6928 has it, count. " +
 			"With a bandwidth-delay product (0) an op is sent before an acknowledgement is back, and the two are alike. Flows arrive at random (Poisson), and switches choose one of eight uplinks by a hash of the flow",
 	}
 	for _, first := range firstWindows {
 		run := fmt.Sprint(first)
-		r.Runs = append(r.Runs, Run{Name: run, Sets: []string{"params.first=" + run}})
+		r.runs = append(r.runs, rowRun{name: run, sets: []string{"params.first=" + run}})
 		name := func(key, what string) string { return fmt.Sprintf("first%d_%s_%s_us", first, key, what) }
 		median := below(fmt.Sprintf("first window %d: median op latency, Poseidon over Swift", first), name("poseidon", "p50"), name("swift", "p50"), 0.39)
 		tail := above(fmt.Sprintf("first window %d: 99.9th percentile, Swift over Poseidon", first), name("swift", "p999"), name("poseidon", "p999"), 14.5)
 		if run != ten {
 			median, tail = reported(median), reported(tail)
 		}
-		r.Checks = append(r.Checks, median, tail)
+		r.checks = append(r.checks, median, tail)
 	}
 	return r
 }
 
 func poseidonURRI() *Row {
 	return &Row{
-		ID: "poseidon-ur-ri", Runs: []Run{{}}, Seeds: 5, Seconds: 330,
-		Quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 12, Unlike: "the incast has not come around yet: connections still have their first windows"},
-		Read:   func(s *seed, f *figureSet) { opLatency(s, f, "", urSystems) },
-		Charts: opCharts("", urSystems),
-		Checks: []check{
+		ID: "poseidon-ur-ri", runs: []rowRun{{}}, Seeds: 5, seconds: 330,
+		quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 12, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		read:   func(s *seed, f *figureSet) { opLatency(s, f, "", urSystems) },
+		charts: opCharts("", urSystems),
+		checks: []check{
 			below("median op latency of UR: Poseidon over Swift with PLB", "poseidon_p50_us", "plb_p50_us", 0.44),
 			above("99.9th percentile: Swift with PLB over Poseidon", "plb_p999_us", "poseidon_p999_us", 41),
 			below("median: Poseidon over HPCC", "poseidon_p50_us", "hpcc_p50_us", 0.49),
 			above("99.9th percentile: HPCC over Poseidon", "hpcc_p999_us", "poseidon_p999_us", 6.25),
 		},
-		Scaling: "21 ms are measured after 42. The incast goes around four hosts of the rack, so that connections have met it five times before: with all 24 that would take 250 ms. " + racks + ", and five more from which 100 hosts send.",
-		Note:    opNote + ". The incast's senders write at one time, 128 KB each, every 2.1 ms; the paper does not say whether they do",
+		scaling: "21 ms are measured after 42. The incast goes around four hosts of the rack, so that connections have met it five times before: with all 24 that would take 250 ms. " + racks + ", and five more from which 100 hosts send.",
+		note:    opNote + ". The incast's senders write at one time, 128 KB each, every 2.1 ms; the paper does not say whether they do",
 	}
 }
 
 func poseidonRatioVsDistance() *Row {
 	systems := []named{{"distance", "Poseidon"}, {"ratio", "ratio"}}
 	return &Row{
-		ID: "poseidon-ratio-vs-distance", Runs: []Run{{}}, Seeds: 2, Seconds: 65, Varies: []string{"update"},
-		Quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 6, Unlike: "the incast has not come around yet: connections still have their first windows"},
-		Read:   func(s *seed, f *figureSet) { opLatency(s, f, "", systems) },
-		Charts: opCharts("", systems),
-		Checks: []check{
+		ID: "poseidon-ratio-vs-distance", runs: []rowRun{{}}, Seeds: 2, seconds: 65, varies: []string{"update"},
+		quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 6, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		read:   func(s *seed, f *figureSet) { opLatency(s, f, "", systems) },
+		charts: opCharts("", systems),
+		checks: []check{
 			holds("by distance the 99.9th percentile of op latency is lower", func(f *figureSet) bool { return f.get("distance_p999_us") < f.get("ratio_p999_us") }),
 		},
-		Scaling: "That of poseidon-ur-ri.",
-		Note:    opNote,
+		scaling: "That of poseidon-ur-ri.",
+		note:    opNote,
 	}
 }
 
@@ -121,20 +121,20 @@ func poseidonBrownfield() *Row {
 	without := hops{9, 2}
 	with := hops{2, 9}
 	return &Row{
-		ID: "poseidon-brownfield", Seeds: 5, Seconds: 250, Varies: []string{"brownfield", "initial_cwnd"},
-		Runs: []Run{
+		ID: "poseidon-brownfield", Seeds: 5, seconds: 250, varies: []string{"brownfield", "initial_cwnd"},
+		runs: []rowRun{
 			{},
-			{Name: "with", Scenario: "poseidon-brownfield-fairness", Sets: with.sets()},
-			{Name: "without", Scenario: "poseidon-brownfield-fairness", Sets: without.sets()},
+			{name: "with", scenario: "poseidon-brownfield-fairness", sets: with.sets()},
+			{name: "without", scenario: "poseidon-brownfield-fairness", sets: without.sets()},
 		},
-		Quick: &quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 10},
-		Read: func(s *seed, f *figureSet) {
+		quick: &quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 10},
+		read: func(s *seed, f *figureSet) {
 			opLatency(s, f, "", systems)
 			f.add("victim_with_int_of_fair", float64(s.system("with", "Poseidon").label("victim").WireGbps)/with.fair())
 			f.add("victim_without_int_of_fair", float64(s.system("without", "Poseidon").label("victim").WireGbps)/without.fair())
 		},
-		Charts: opCharts("", systems),
-		Checks: []check{
+		charts: opCharts("", systems),
+		checks: []check{
 			below("median op latency: INT at 4 ToRs over Swift", "int4_p50_us", "swift_p50_us", none64),
 			below("median op latency: INT at 2 ToRs over Swift", "int2_p50_us", "swift_p50_us", none64),
 			below("99.9th percentile: INT at 4 ToRs over Swift", "int4_p999_us", "swift_p999_us", none64),
@@ -146,8 +146,8 @@ func poseidonBrownfield() *Row {
 				return f.get("victim_without_int_of_fair") >= 0.98 && f.get("victim_without_int_of_fair") < 2
 			}),
 		},
-		Scaling: "20 ms are measured after 2, as in poseidon-ur, and both racks of a pair send 960 Gbps. " + racks + ".",
-		Note:    "flows begin with ten packets, as in poseidon-ur. The two ToRs are one of each pair of racks; the paper does not say which its are, nor who sends to whom among the four racks: here each rack has one that it exchanges with",
+		scaling: "20 ms are measured after 2, as in poseidon-ur, and both racks of a pair send 960 Gbps. " + racks + ".",
+		note:    "flows begin with ten packets, as in poseidon-ur. The two ToRs are one of each pair of racks; the paper does not say which its are, nor who sends to whom among the four racks: here each rack has one that it exchanges with",
 	}
 }
 
@@ -172,9 +172,9 @@ func poseidonParams() *Row {
 	const link = "tor0->h40"
 	deviationOf := func(x *system) float64 { return math.Sqrt(1/float64(x.JainWindow) - 1) }
 	r := &Row{
-		ID: "poseidon-params", Seconds: 8, Varies: []string{"p", "k", "m", "max_gain"},
-		Quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 6},
-		Read: func(s *seed, f *figureSet) {
+		ID: "poseidon-params", seconds: 8, varies: []string{"p", "k", "m", "max_gain"},
+		quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 6},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range ps {
 				sys := s.system(name(x, "many"), "Poseidon")
 				f.add(name(x, "deviation"), deviationOf(sys))
@@ -189,7 +189,7 @@ func poseidonParams() *Row {
 				f.add(name(x, "converges_us"), rampsUp(s.system(name(x, "ramp"), "Poseidon")))
 			}
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			line := func(all []setting, what string) Line {
 				var xs []float64
 				for _, x := range all {
@@ -206,7 +206,7 @@ func poseidonParams() *Row {
 				{Title: "m, the ramp of figure 17a", X: "m", Y: "time [us]", Lines: []Line{line(ms, "converges_us")}},
 			}
 		},
-		Note: "200 flows and the span of 50us are those of poseidon-stability, the ramp is that of poseidon-rampup; the paper gives none of the values that it tries. The text says that a larger m damps and slows; by equations 4 and 5, which are implemented, m multiplies each step and m = 1 takes one round trip. Both readings are shown, and that of the equations counts. What the few flows of figure 21c are, and why their queueing delay fluctuates, it does not say, but that their rate is close to the largest: here one long flow, and ops of 128 KB at random from other hosts, a tenth of the link. Without those, and with two flows without end, the delay does not move and the link is full with each k",
+		note: "200 flows and the span of 50us are those of poseidon-stability, the ramp is that of poseidon-rampup; the paper gives none of the values that it tries. The text says that a larger m damps and slows; by equations 4 and 5, which are implemented, m multiplies each step and m = 1 takes one round trip. Both readings are shown, and that of the equations counts. What the few flows of figure 21c are, and why their queueing delay fluctuates, it does not say, but that their rate is close to the largest: here one long flow, and ops of 128 KB at random from other hosts, a tenth of the link. Without those, and with two flows without end, the delay does not move and the link is full with each k",
 	}
 	rises := func(all []setting, what string) func(*figureSet) bool {
 		first, last := all[0], all[len(all)-1]
@@ -216,7 +216,7 @@ func poseidonParams() *Row {
 		first, last := all[0], all[len(all)-1]
 		return func(f *figureSet) bool { return f.get(name(last, what)) < f.get(name(first, what)) }
 	}
-	r.Checks = []check{
+	r.checks = []check{
 		holds("the largest p has less variation of rates than the smallest", falls(ps, "deviation")),
 		holds("and longer round trips", rises(ps, "rtt_us")),
 		holds("the smallest k leaves more of the link idle with a long flow and ops than the largest", rises(ks, "busy_few")),
@@ -227,18 +227,18 @@ func poseidonParams() *Row {
 		reported(holds("and converges more slowly", rises(ms, "converges_us"))),
 	}
 	stability := func(x setting, what string, c crowd) {
-		r.Runs = append(r.Runs, Run{Name: name(x, what), Sets: append(c.run().Sets, set(x))})
+		r.runs = append(r.runs, rowRun{name: name(x, what), sets: append(c.run().sets, set(x))})
 	}
 	for _, x := range ps {
 		stability(x, "many", many)
 	}
 	for _, x := range ks {
 		stability(x, "many", many)
-		r.Runs = append(r.Runs, Run{Name: name(x, "few"), Scenario: "poseidon-params-few", Sets: []string{set(x)}})
+		r.runs = append(r.runs, rowRun{name: name(x, "few"), scenario: "poseidon-params-few", sets: []string{set(x)}})
 	}
 	for _, x := range ms {
 		stability(x, "many", many)
-		r.Runs = append(r.Runs, Run{Name: name(x, "ramp"), Scenario: "poseidon-params-rampup", Sets: []string{fmt.Sprintf("params.step=%g", x.value)}})
+		r.runs = append(r.runs, rowRun{name: name(x, "ramp"), scenario: "poseidon-params-rampup", sets: []string{fmt.Sprintf("params.step=%g", x.value)}})
 	}
 	return r
 }

@@ -33,12 +33,12 @@ func powertcp() []*Row {
 // inArtefact is a row in the set-up of the paper's public simulation.
 func inArtefact(r *Row) *Row {
 	r.ID += "-artefact"
-	for i := range r.Runs {
-		if r.Runs[i].Scenario != "" {
-			r.Runs[i].Scenario += "-artefact"
+	for i := range r.runs {
+		if r.runs[i].scenario != "" {
+			r.runs[i].scenario += "-artefact"
 		}
 	}
-	r.Note = "the set-up and the engines' parameters are those of the paper's public simulation (inet-tub/ns3-datacenter, commit 6ddb4a4), which differ from the text's; docs/artefact.md holds its own figures against these engines'"
+	r.note = "the set-up and the engines' parameters are those of the paper's public simulation (inet-tub/ns3-datacenter, commit 6ddb4a4), which differ from the text's; docs/artefact.md holds its own figures against these engines'"
 	return r
 }
 
@@ -64,9 +64,9 @@ func powertcpIncast10(percent string, share float64) *Row {
 	const link, start = "tor0->h0", 1000.0 // us
 	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
 	return &Row{
-		ID: "powertcp-fig4-10to1", Runs: []Run{{}}, Seconds: 3,
-		Quick: &quick{Seconds: 3},
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig4-10to1", runs: []rowRun{{}}, seconds: 3,
+		quick: &quick{Seconds: 3},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				sys := s.system("", x.name)
 				queue, busy := sys.Series(results.SeriesQueue, link), sys.Series(results.SeriesBusy, link)
@@ -76,7 +76,7 @@ func powertcpIncast10(percent string, share float64) *Row {
 				f.add(x.key+"_least_busy", busy.between(start+100, math.Inf(1)).min())
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("PowerTCP: the queue comes back to less than a twentieth of its peak", func(f *figureSet) bool {
 				return f.get("powertcp_later_queue_kb") < f.get("powertcp_peak_kb")/20
 			}),
@@ -91,8 +91,8 @@ func powertcpIncast10(percent string, share float64) *Row {
 			}),
 			holds("TIMELY loses throughput afterwards", func(f *figureSet) bool { return f.get("timely_least_busy") < 0.9 }),
 		},
-		Charts: queueAndUse(link, systems),
-		Note:   "what the paper says of HOMA here is not held against anything: its set-up's HOMA is disputed",
+		charts: queueAndUse(link, systems),
+		note:   "what the paper says of HOMA here is not held against anything: its set-up's HOMA is disputed",
 	}
 }
 
@@ -101,9 +101,9 @@ func powertcpIncast255() *Row {
 	const drained = start + 2000           // 255 answers of 8 KB and eleven first windows take a millisecond
 	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}, {"homa", "HOMA"}}
 	return &Row{
-		ID: "powertcp-fig4-255to1", Runs: []Run{{}}, Seconds: 3,
-		Quick: &quick{Seconds: 3},
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig4-255to1", runs: []rowRun{{}}, seconds: 3,
+		quick: &quick{Seconds: 3},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				sys := s.system("", x.name)
 				queue, busy := sys.Series(results.SeriesQueue, link), sys.Series(results.SeriesBusy, link)
@@ -113,7 +113,7 @@ func powertcpIncast255() *Row {
 			}
 			f.add("homa_over_powertcp_queue_kb", f.get("homa_peak_kb")-f.get("powertcp_peak_kb"))
 		},
-		Checks: []check{
+		checks: []check{
 			holds("PowerTCP: the queue comes back to less than a twentieth of its peak", func(f *figureSet) bool {
 				return f.get("powertcp_later_queue_kb") < f.get("powertcp_peak_kb")/20
 			}),
@@ -125,8 +125,8 @@ func powertcpIncast255() *Row {
 			holds("TIMELY loses throughput afterwards", func(f *figureSet) bool { return f.get("timely_least_busy") < 0.9 }),
 			reported(holds("HOMA's queue peaks above PowerTCP's", func(f *figureSet) bool { return f.get("homa_over_powertcp_queue_kb") > 0 })),
 		},
-		Charts: queueAndUse(link, systems),
-		Note:   "the paper does not say how long the answers are: here a file of 2 MB comes from all 255 hosts. HOMA, whose queue ends about 500 KB higher there, is disputed and not counted",
+		charts: queueAndUse(link, systems),
+		note:   "the paper does not say how long the answers are: here a file of 2 MB comes from all 255 hosts. HOMA, whose queue ends about 500 KB higher there, is disputed and not counted",
 	}
 }
 
@@ -144,9 +144,9 @@ func powertcpFairness() *Row {
 		return jain, busy
 	}
 	return &Row{
-		ID: "powertcp-fig5", Runs: []Run{{}}, Seconds: 1,
-		Quick: &quick{Seconds: 1},
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig5", runs: []rowRun{{}}, seconds: 1,
+		quick: &quick{Seconds: 1},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				sys := s.system("", x.name)
 				jain, busy := settled(sys)
@@ -155,11 +155,11 @@ func powertcpFairness() *Row {
 				f.add(x.key+"_mean_jain", float64(sys.JainWindow))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("PowerTCP: from 200us after each arrival and departure on, Jain's index over 100us is 0.95 or more", func(f *figureSet) bool { return f.get("powertcp_least_jain") >= 0.95 }),
 			holds("and the link is 95 percent busy", func(f *figureSet) bool { return f.get("powertcp_least_busy") >= 0.95 }),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			var charts []chart
 			for _, x := range systems {
 				c := chart{Title: x.name, X: axisMs, Y: axisGbps}
@@ -171,6 +171,6 @@ func powertcpFairness() *Row {
 			}
 			return charts
 		},
-		Note: "the paper gives neither the number of flows nor the steps: here four flows, a millisecond apart",
+		note: "the paper gives neither the number of flows nor the steps: here four flows, a millisecond apart",
 	}
 }

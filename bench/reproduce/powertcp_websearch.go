@@ -38,10 +38,10 @@ var (
 // and how long it takes.
 func inArtefactsWeb(r *Row, seconds float64) *Row {
 	r = inArtefact(r)
-	r.Seconds = seconds
-	r.Checks = slices.DeleteFunc(r.Checks, func(c check) bool { return c.To == "homa_p999_us" })
-	r.Scaling = "in time: 100 or 200 ms of arrivals a seed, of the artefact's nine seconds. So that the tail of short flows rests on thousands, more of them are sent than there are among web search flows, by 0.4 percent of the hosts' links"
-	r.Note += ". It sends from one rack to the pod and from the other to itself; here hosts of both send to any of the pod's"
+	r.seconds = seconds
+	r.checks = slices.DeleteFunc(r.checks, func(c check) bool { return c.To == "homa_p999_us" })
+	r.scaling = "in time: 100 or 200 ms of arrivals a seed, of the artefact's nine seconds. So that the tail of short flows rests on thousands, more of them are sent than there are among web search flows, by 0.4 percent of the hosts' links"
+	r.note += ". It sends from one rack to the pod and from the other to itself; here hosts of both send to any of the pod's"
 	return r
 }
 
@@ -83,8 +83,8 @@ func (w *web) bufferOf(x *system, share float64) float64 {
 // powertcpShort is the row of short flows' completion times at a load in percent.
 func powertcpShort(id string, load int, w web) *Row {
 	r := &Row{
-		ID: id, Runs: []Run{{}}, Seeds: 5,
-		Read: func(s *seed, f *figureSet) {
+		ID: id, runs: []rowRun{{}}, Seeds: 5,
+		read: func(s *seed, f *figureSet) {
 			for _, x := range w.systems {
 				sys := s.system("", x.name)
 				f.add(x.key+"_p50_us", sys.completion(webShort).at(0.5))
@@ -93,15 +93,15 @@ func powertcpShort(id string, load int, w web) *Row {
 				f.add(x.key+"_medium_p999_us", tail(sys, webMedium))
 			}
 		},
-		Charts:  sizesChart(w),
-		Scaling: webScaling, Note: webNote + ". HOMA is disputed and not counted",
+		charts:  sizesChart(w),
+		scaling: webScaling, note: webNote + ". HOMA is disputed and not counted",
 	}
 	less := func(text, of, to string, paper float64) check {
 		return below(text, of+"_p999_us", to+"_p999_us", paper)
 	}
 	if load == 20 {
-		r.Seconds, r.Quick = 720, webQuick(10)
-		r.Checks = []check{
+		r.seconds, r.quick = 720, webQuick(10)
+		r.checks = []check{
 			less("PowerTCP over HPCC", "powertcp", "hpcc", 0.91),
 			less("PowerTCP over TIMELY", "powertcp", "timely", 0.20),
 			less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.20),
@@ -109,8 +109,8 @@ func powertcpShort(id string, load int, w web) *Row {
 		}
 		return r
 	}
-	r.Seconds, r.Quick = 440, webQuick(15)
-	r.Checks = []check{
+	r.seconds, r.quick = 440, webQuick(15)
+	r.checks = []check{
 		less("PowerTCP over HPCC", "powertcp", "hpcc", 0.67),
 		less("PowerTCP over TIMELY", "powertcp", "timely", 0.26),
 		less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.26),
@@ -148,9 +148,9 @@ func bySize(s *seed, systems []webSystem) []chart {
 
 func powertcpMedium(w web) *Row {
 	return &Row{
-		ID: "powertcp-fig6-medium", Seeds: 5, Seconds: 880, Quick: webQuick(15),
-		Runs: []Run{{}, {Name: "60", Scenario: "powertcp-fig6-60", Only: []string{"PowerTCP", "theta-PowerTCP"}}},
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig6-medium", Seeds: 5, seconds: 880, quick: webQuick(15),
+		runs: []rowRun{{}, {name: "60", scenario: "powertcp-fig6-60", only: []string{"PowerTCP", "theta-PowerTCP"}}},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range w.systems {
 				sys := s.system("", x.name)
 				f.add(x.key+"_p50_us", sys.completion(webMedium).at(0.5))
@@ -163,15 +163,15 @@ func powertcpMedium(w web) *Row {
 				f.add(x.key+"_p999_mean_us", math.Sqrt(f.get(x.key+"_p999_us")*at60))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("PowerTCP over HPCC", "powertcp_p999_us", "hpcc_p999_us", 0.67),
 			below("PowerTCP over TIMELY", "powertcp_p999_us", "timely_p999_us", 0.38),
 			below("PowerTCP over DCQCN", "powertcp_p999_us", "dcqcn_p999_us", 0.50),
 			above("mean of 20 and 60 percent: theta-PowerTCP over PowerTCP", "theta_p999_mean_us", "powertcp_p999_mean_us", 1.60),
 			reported(below("PowerTCP over HOMA", "powertcp_p999_us", "homa_p999_us", 0.24)),
 		},
-		Scaling: webScaling + ". Of medium flows there are some 650 a seed, whose 99.9th percentile is the slowest",
-		Note:    webNote + ". That theta-PowerTCP's medium flows take 60 percent longer the paper says on average, of figures 6a and 6b; all else of 6a. HOMA is disputed and not counted",
+		scaling: webScaling + ". Of medium flows there are some 650 a seed, whose 99.9th percentile is the slowest",
+		note:    webNote + ". That theta-PowerTCP's medium flows take 60 percent longer the paper says on average, of figures 6a and 6b; all else of 6a. HOMA is disputed and not counted",
 	}
 }
 
@@ -184,8 +184,8 @@ func powertcpLong() *Row {
 		scenario string
 	}{{20, "powertcp-fig6-20"}, {60, "powertcp-fig6-60"}, {90, "powertcp-fig7ab"}}
 	r := &Row{
-		ID: "powertcp-fig7ab", Seeds: 5, Seconds: 900, Quick: webQuick(25),
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig7ab", Seeds: 5, seconds: 900, quick: webQuick(25),
+		read: func(s *seed, f *figureSet) {
 			for _, run := range runs {
 				for _, x := range webThree {
 					sys := s.system(fmt.Sprint(run.load), x.name)
@@ -198,11 +198,11 @@ func powertcpLong() *Row {
 				f.add(x.key+"_long_p999_mean_us", math.Cbrt(f.get("load20_"+x.key+"_long_p999_us")*f.get("load60_"+x.key+"_long_p999_us")*f.get("load90_"+x.key+"_long_p999_us")))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("long flows at 90 percent: PowerTCP over HPCC", "load90_powertcp_long_p999_us", "load90_hpcc_long_p999_us", 0.91),
 			above("long flows, mean over loads: theta-PowerTCP over PowerTCP", "theta_long_p999_mean_us", "powertcp_long_p999_mean_us", 1.35),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			var charts []chart
 			for _, c := range []struct{ title, what string }{{"Short flows, 99.9th percentile (figure 7a)", "short"}, {"Long flows, 99.9th percentile (figure 7b)", "long"}} {
 				chart := chart{Title: c.title, X: "load [percent]", Y: "completion [us]"}
@@ -215,19 +215,19 @@ func powertcpLong() *Row {
 			}
 			return charts
 		},
-		Scaling: webScaling + ". Of long flows there are some 1100 a seed: the 99.9th percentile is one of the slowest two",
-		Note:    webNote,
+		scaling: webScaling + ". Of long flows there are some 1100 a seed: the 99.9th percentile is one of the slowest two",
+		note:    webNote,
 	}
 	for _, run := range runs {
-		r.Runs = append(r.Runs, Run{Name: fmt.Sprint(run.load), Scenario: run.scenario, Only: names})
+		r.runs = append(r.runs, rowRun{name: fmt.Sprint(run.load), scenario: run.scenario, only: names})
 	}
 	return r
 }
 
 func powertcpBuffer(w web) *Row {
 	return &Row{
-		ID: "powertcp-fig7g", Runs: []Run{{}}, Seeds: 5, Seconds: 220, Quick: webQuick(10),
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig7g", runs: []rowRun{{}}, Seeds: 5, seconds: 220, quick: webQuick(10),
+		read: func(s *seed, f *figureSet) {
 			for _, x := range webThree {
 				sys := s.system("", x.name)
 				for _, p := range []struct {
@@ -238,11 +238,11 @@ func powertcpBuffer(w web) *Row {
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("99th percentile of the buffer: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.50),
 		},
-		Charts:  buffersChart("", w),
-		Scaling: webScaling, Note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, in means over 10us, and the 99th percentile",
+		charts:  buffersChart("", w),
+		scaling: webScaling, note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, in means over 10us, and the 99th percentile",
 	}
 }
 
@@ -275,8 +275,8 @@ func powertcpBursts(w web) *Row {
 	}
 	const busiest = "16/s of 2 MB"
 	r := &Row{
-		ID: "powertcp-fig7cf", Seeds: 5, Seconds: 630, Quick: webQuick(30),
-		Read: func(s *seed, f *figureSet) {
+		ID: "powertcp-fig7cf", Seeds: 5, seconds: 630, quick: webQuick(30),
+		read: func(s *seed, f *figureSet) {
 			for _, x := range []webSystem{webAll[0], webAll[2]} {
 				short, long := 0.0, 0.0
 				for i, run := range runs {
@@ -293,18 +293,18 @@ func powertcpBursts(w web) *Row {
 				f.add(x.key+"_buffer_p99_kb", w.bufferOf(s.system(busiest, x.name), 0.99))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("short flows, mean over the four: PowerTCP over HPCC", "powertcp_short_p999_mean_us", "hpcc_short_p999_mean_us", 0.76),
 			below("long flows, mean over the four: PowerTCP over HPCC", "powertcp_long_p999_mean_us", "hpcc_long_p999_mean_us", 0.90),
 			below("99th percentile of the buffer with 16/s of 2 MB: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
 			below("the same, theta-PowerTCP over HPCC", "theta_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
 		},
-		Charts:  buffersChart(busiest, w),
-		Scaling: webScaling + ". Of the request rates 1, 4 and 16 a second are run, and of the sizes at four a second 2 and 8 MB",
-		Note:    webNote + "; nor how many servers send a part of a file: here 32, of any other racks; nor whose the request rate is: here each server's",
+		charts:  buffersChart(busiest, w),
+		scaling: webScaling + ". Of the request rates 1, 4 and 16 a second are run, and of the sizes at four a second 2 and 8 MB",
+		note:    webNote + "; nor how many servers send a part of a file: here 32, of any other racks; nor whose the request rate is: here each server's",
 	}
 	for _, run := range runs {
-		r.Runs = append(r.Runs, Run{Name: run.name, Sets: run.sets, Only: run.only})
+		r.runs = append(r.runs, rowRun{name: run.name, sets: run.sets, only: run.only})
 	}
 	return r
 }

@@ -25,9 +25,9 @@ type pulserTraffic struct{ load, degree int }
 
 func (x pulserTraffic) name() string { return fmt.Sprintf("load%d_degree%d", x.load, x.degree) }
 
-func (x pulserTraffic) run(systems ...string) Run {
+func (x pulserTraffic) run(systems ...string) rowRun {
 	share := float64(x.load) / 100
-	return Run{Name: x.name(), Scenario: "pulser-fct", Only: systems, Sets: []string{
+	return rowRun{name: x.name(), scenario: "pulser-fct", only: systems, sets: []string{
 		fmt.Sprintf("params.short=%.3g", 0.7*share), fmt.Sprintf("params.long=%.3g", 0.3*share), fmt.Sprintf("params.degree=%d", x.degree),
 	}}
 }
@@ -58,14 +58,14 @@ func overLoads(f *figureSet, name string, of func(load int) float64) {
 
 func pulserFCT() *Row {
 	r := &Row{
-		ID: "pulser-fct", Seeds: 5, Seconds: 350,
-		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
-		Scaling: pulserScaling, Note: pulserNote,
+		ID: "pulser-fct", Seeds: 5, seconds: 350,
+		quick:   &quick{Sets: pulserInSmall, Seconds: 30},
+		scaling: pulserScaling, note: pulserNote,
 	}
 	for _, load := range pulserLoads {
-		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
+		r.runs = append(r.runs, pulserTraffic{load, 24}.run())
 	}
-	r.Read = func(s *seed, f *figureSet) {
+	r.read = func(s *seed, f *figureSet) {
 		for _, name := range pulserSystems {
 			for _, load := range pulserLoads {
 				sys := s.system(pulserTraffic{load, 24}.name(), name)
@@ -85,14 +85,14 @@ func pulserFCT() *Row {
 	}
 	for _, other := range []string{"DCTCP", "ICTCP"} {
 		o := lower(other)
-		r.Checks = append(r.Checks,
+		r.checks = append(r.checks,
 			below("median of short flows, mean of the loads: Pulser over "+other, "pulser_p50_us", o+"_p50_us", 0.9),
 			below("99th percentile, mean of the loads: Pulser over "+other, "pulser_p99_us", o+"_p99_us", 0.5),
 			below("median at 80 percent: Pulser over "+other, "load80_pulser_p50_us", "load80_"+o+"_p50_us", 0.75),
 			below("99th percentile at 80 percent: Pulser over "+other, "load80_pulser_p99_us", "load80_"+o+"_p99_us", 0.3),
 		)
 	}
-	r.Checks = append(r.Checks, holds("Ideal has the least 99th percentile at each load", func(f *figureSet) bool {
+	r.checks = append(r.checks, holds("Ideal has the least 99th percentile at each load", func(f *figureSet) bool {
 		for _, load := range pulserLoads {
 			for _, name := range pulserSystems[:3] {
 				if f.get(fmt.Sprintf("load%d_ideal_p99_us", load)) > f.get(fmt.Sprintf("load%d_%s_p99_us", load, lower(name))) {
@@ -102,7 +102,7 @@ func pulserFCT() *Row {
 		}
 		return true
 	}))
-	r.Charts = func(_ *seed, f *figureSet) []chart {
+	r.charts = func(_ *seed, f *figureSet) []chart {
 		return []chart{
 			pulserByLoad("Median completion time of short flows (figure 2)", axisUs, "p50_us", f),
 			pulserByLoad("99th percentile (figure 3)", axisUs, "p99_us", f),
@@ -123,15 +123,15 @@ func pulserByLoad(title, y, what string, f *figureSet) chart {
 
 func pulserThroughput() *Row {
 	r := &Row{
-		ID: "pulser-throughput", Seeds: 5, Seconds: 350,
-		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
-		Scaling: pulserScaling,
-		Note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
+		ID: "pulser-throughput", Seeds: 5, seconds: 350,
+		quick:   &quick{Sets: pulserInSmall, Seconds: 30},
+		scaling: pulserScaling,
+		note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
 	}
 	for _, load := range pulserLoads {
-		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
+		r.runs = append(r.runs, pulserTraffic{load, 24}.run())
 	}
-	r.Read = func(s *seed, f *figureSet) {
+	r.read = func(s *seed, f *figureSet) {
 		for _, name := range pulserSystems {
 			for _, load := range pulserLoads {
 				long := s.system(pulserTraffic{load, 24}.name(), name).label("long")
@@ -142,11 +142,11 @@ func pulserThroughput() *Row {
 			})
 		}
 	}
-	r.Checks = []check{
+	r.checks = []check{
 		above("throughput of long flows, mean of the loads: Pulser over ICTCP", "pulser_long_gbps", "ictcp_long_gbps", 1.16),
 		above("Pulser over DCTCP", "pulser_long_gbps", "dctcp_long_gbps", 1.22),
 	}
-	r.Charts = func(_ *seed, f *figureSet) []chart {
+	r.charts = func(_ *seed, f *figureSet) []chart {
 		return []chart{pulserByLoad("Throughput of long flows (figure 4)", axisGbps, "long_gbps", f)}
 	}
 	return r
@@ -156,9 +156,9 @@ func pulserQueue() *Row {
 	const link, onset = "tor19->h399", 4000.0 // us
 	systems := []string{"DCTCP", "Pulser"}
 	return &Row{
-		ID: "pulser-queue", Runs: []Run{{}}, Seeds: 5, Seconds: 30,
-		Quick: &quick{Seconds: 6},
-		Read: func(s *seed, f *figureSet) {
+		ID: "pulser-queue", runs: []rowRun{{}}, Seeds: 5, seconds: 30,
+		quick: &quick{Seconds: 6},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range systems {
 				sys := s.system("", name)
 				wire := sys.Series(results.SeriesWire, "watched")
@@ -169,14 +169,14 @@ func pulserQueue() *Row {
 				f.add(lower(name)+"_through_gbps", wire.between(onset, onset+1000).mean())
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("longest queue at the incast's port: Pulser over DCTCP", "pulser_peak_kb", "dctcp_peak_kb", 0.5),
 			holds("in the first 250us of the incast Pulser's long flow falls lower than DCTCP's, over 40us", func(f *figureSet) bool {
 				return f.get("pulser_least_gbps") < f.get("dctcp_least_gbps")
 			}),
 			above("what the long flow gets in the millisecond from the incast's start on: Pulser over DCTCP", "pulser_through_gbps", "dctcp_through_gbps", none64),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			queue := chart{Title: "Queue at the incast's port (figure 5)", X: axisMs, Y: "queue [KB]"}
 			rate := chart{Title: "Rate of the long flow", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
@@ -186,8 +186,8 @@ func pulserQueue() *Row {
 			}
 			return []chart{queue, rate}
 		},
-		Scaling: "one incast, 4 ms after the start",
-		Note:    "the long flow is seen by its rate, not by its window, and random traffic meets the incast on its way, not at its port, so that what is there is the incast's doing. " + pulserNote,
+		scaling: "one incast, 4 ms after the start",
+		note:    "the long flow is seen by its rate, not by its window, and random traffic meets the incast on its way, not at its port, so that what is there is the incast's doing. " + pulserNote,
 	}
 }
 
@@ -205,23 +205,23 @@ func leastOver(c curve, span float64) float64 {
 func pulserDegree() *Row {
 	degrees, loads := []int{24, 32, 40}, []int{60, 80}
 	r := &Row{
-		ID: "pulser-degree", Seeds: 5, Seconds: 400,
-		Quick:   &quick{Sets: pulserInSmall, Seconds: 35},
-		Scaling: pulserScaling, Note: pulserNote,
+		ID: "pulser-degree", Seeds: 5, seconds: 400,
+		quick:   &quick{Sets: pulserInSmall, Seconds: 35},
+		scaling: pulserScaling, note: pulserNote,
 	}
 	name := func(load, degree int, system string) string {
 		return fmt.Sprintf("load%d_degree%d_%s_p99_us", load, degree, lower(system))
 	}
 	for _, load := range loads {
 		for _, degree := range degrees {
-			r.Runs = append(r.Runs, pulserTraffic{load, degree}.run(pulserSystems[:3]...))
+			r.runs = append(r.runs, pulserTraffic{load, degree}.run(pulserSystems[:3]...))
 			for _, other := range pulserSystems[:2] {
-				r.Checks = append(r.Checks, below(fmt.Sprintf("99th percentile at %d percent and degree %d: Pulser over %s", load, degree, other),
+				r.checks = append(r.checks, below(fmt.Sprintf("99th percentile at %d percent and degree %d: Pulser over %s", load, degree, other),
 					name(load, degree, "Pulser"), name(load, degree, other), 0.5))
 			}
 		}
 	}
-	r.Read = func(s *seed, f *figureSet) {
+	r.read = func(s *seed, f *figureSet) {
 		for _, load := range loads {
 			for _, degree := range degrees {
 				for _, system := range pulserSystems[:3] {
@@ -230,7 +230,7 @@ func pulserDegree() *Row {
 			}
 		}
 	}
-	r.Charts = func(_ *seed, f *figureSet) []chart {
+	r.charts = func(_ *seed, f *figureSet) []chart {
 		var charts []chart
 		for _, load := range loads {
 			c := chart{Title: fmt.Sprintf("99th percentile of short flows at %d percent load", load), X: "degree of incasts", Y: axisUs}
@@ -246,10 +246,10 @@ func pulserDegree() *Row {
 
 func pulserTestbed() *Row {
 	return &Row{
-		ID: "pulser-testbed", Runs: []Run{{}}, Seeds: 5, Seconds: 35,
-		Varies: []string{"initial_cwnd"},
-		Quick:  &quick{Sets: []string{"params.rounds=60", "duration=80s", "warmup=10s"}, Seconds: 2},
-		Read: func(s *seed, f *figureSet) {
+		ID: "pulser-testbed", runs: []rowRun{{}}, Seeds: 5, seconds: 35,
+		varies: []string{"initial_cwnd"},
+		quick:  &quick{Sets: []string{"params.rounds=60", "duration=80s", "warmup=10s"}, Seconds: 2},
+		read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"DCTCP", "Pulser"} {
 				sys := s.system("", name)
 				short := sys.label("short")
@@ -259,12 +259,12 @@ func pulserTestbed() *Row {
 				f.add(lower(name)+"_drops", float64(sys.Drops))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			below("mean completion time: Pulser over DCTCP", "pulser_fct_avg_s", "dctcp_fct_avg_s", 1.59/1.99),
 			below("99th percentile: Pulser over DCTCP", "pulser_fct_p99_s", "dctcp_fct_p99_s", 9.85/13.32),
 			above("throughput of the long flow: Pulser over DCTCP", "pulser_long_mbps", "dctcp_long_mbps", 35.0/28),
 		},
-		Scaling: "8 minutes of the paper's 80 a seed",
-		Note:    "the paper does not give how often bursts come, their jitter, the software switch's buffer, its ECN threshold and high-water mark, nor the round trip: here once a second, 10 ms, 100 packets, 20 packets as DCTCP's paper has for 1 Gbps, a fifth more, and 300us without a queue. First windows are the ten packets of the kernel it names, and the timer is 268 ms, next to that kernel's least of 200",
+		scaling: "8 minutes of the paper's 80 a seed",
+		note:    "the paper does not give how often bursts come, their jitter, the software switch's buffer, its ECN threshold and high-water mark, nor the round trip: here once a second, 10 ms, 100 packets, 20 packets as DCTCP's paper has for 1 Gbps, a fifth more, and 300us without a queue. First windows are the ten packets of the kernel it names, and the timer is 268 ms, next to that kernel's least of 200",
 	}
 }

@@ -49,7 +49,8 @@ func rdcnWaits(x *system) (all, byDay, use float64) {
 type weighted struct{ v, weight float64 }
 
 // percentileOf returns the least value up to which lies a share of the weight, NaN if
-// there is none.
+// there is none. Weights are no counts, so there is no rank that package quantile could
+// round.
 func percentileOf(all []weighted, share float64) float64 {
 	slices.SortFunc(all, func(a, b weighted) int {
 		switch {
@@ -75,10 +76,10 @@ func percentileOf(all []weighted, share float64) float64 {
 
 func powertcpRDCN() *Row {
 	return &Row{
-		ID: "powertcp-rdcn", Runs: []Run{{}}, Seconds: 100, Seeds: 5, Varies: []string{"once_per_rtt", "min_current"},
-		Quick: &quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2,
+		ID: "powertcp-rdcn", runs: []rowRun{{}}, seconds: 100, Seeds: 5, varies: []string{"once_per_rtt", "min_current"},
+		quick: &quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2,
 			Unlike: "where one rack alone sends, reTCP with 600us falls a little short of filling the circuit"},
-		Read: func(s *seed, f *figureSet) {
+		read: func(s *seed, f *figureSet) {
 			for _, x := range rdcnSystems {
 				all, byDay, use := rdcnWaits(s.system("", x.name))
 				f.add(x.key+"_circuit_use", use)
@@ -91,7 +92,7 @@ func powertcpRDCN() *Row {
 			f.add("retcp1800_queue_over_powertcp", over("retcp1800"))
 			f.add("retcp600_queue_over_powertcp", over("retcp600"))
 		},
-		Checks: []check{
+		checks: []check{
 			holds("PowerTCP fills 80 percent of the circuit or more", func(f *figureSet) bool { return f.get("powertcp_circuit_use") >= 0.8 }),
 			holds("HPCC does not fill it: less than 80 percent, and less than PowerTCP", func(f *figureSet) bool {
 				return f.get("hpcc_circuit_use") < min(0.8, f.get("powertcp_circuit_use"))
@@ -102,7 +103,7 @@ func powertcpRDCN() *Row {
 			above("tail of the wait in the queue, reTCP with 1800us over PowerTCP", "retcp1800_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 5),
 			above("reTCP with 600us over PowerTCP", "retcp600_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 2),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			rate := chart{Title: "Throughput from a rack to the next, around a day", X: axisMs, Y: axisGbps}
 			voq := chart{Title: "Its virtual output queue", X: axisMs, Y: "queue [KB]"}
 			for _, x := range rdcnSystems {
@@ -118,6 +119,6 @@ func powertcpRDCN() *Row {
 			}
 			return []chart{rate, voq}
 		},
-		Note: "the paper says neither who sends to whom nor what its tail is of, nor how long VOQs are: here each rack sends to the next, the tail is the 99th percentile of all packets' waits, by day and night, and bounds are those of reTCP's public experiments; of packets that take the circuit the figures by day are",
+		note: "the paper says neither who sends to whom nor what its tail is of, nor how long VOQs are: here each rack sends to the next, the tail is the 99th percentile of all packets' waits, by day and night, and bounds are those of reTCP's public experiments; of packets that take the circuit the figures by day are",
 	}
 }

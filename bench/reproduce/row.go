@@ -9,37 +9,37 @@ import (
 // Row is how a row of a paper is reproduced.
 type Row struct {
 	ID   string // in papers.yaml
-	Runs []Run
+	runs []rowRun
 	// Seeds is how many seeds a whole run has; 0 is 1. Ratios need 5.
 	Seeds int
-	// Seconds is about how long a whole run takes, all seeds, on one core.
-	Seconds float64
-	// Quick is the row in small; nil where it can't be had in small.
-	Quick *quick
-	// Read adds what the row shows to f, from the results of one seed.
-	Read func(s *seed, f *figureSet)
-	// Checks is what must hold. Of a report they are shown and not counted.
-	Checks []check
-	// Charts draws what was measured with one seed; f is the mean of all seeds.
-	Charts func(s *seed, f *figureSet) []chart
-	// Scaling says what is smaller than in the paper, and why.
-	Scaling string
-	// Note says what the figures hang on that the paper does not state.
-	Note string
-	// Varies lists the engine parameters that the experiment itself varies.
-	Varies []string
+	// seconds is about how long a whole run takes, all seeds, on one core.
+	seconds float64
+	// quick is the row in small; nil where it can't be had in small.
+	quick *quick
+	// read adds what the row shows to f, from the results of one seed.
+	read func(s *seed, f *figureSet)
+	// checks is what must hold. Of a report they are shown and not counted.
+	checks []check
+	// charts draws what was measured with one seed; f is the mean of all seeds.
+	charts func(s *seed, f *figureSet) []chart
+	// scaling says what is smaller than in the paper, and why.
+	scaling string
+	// note says what the figures hang on that the paper does not state.
+	note string
+	// varies lists the engine parameters that the experiment itself varies.
+	varies []string
 
-	// Paper is what papers.yaml says about the row, and From whose it is.
-	Paper *paperRow
-	From  *paper
+	// paper is what papers.yaml says about the row, and From whose it is.
+	paper *paperRow
+	from  *paper
 }
 
-// Run is a scenario that a row runs, in one variant.
-type Run struct {
-	Name     string   // how Read refers to it; may be empty if it is the only one
-	Scenario string   // a built-in one; empty is that of the row's id
-	Sets     []string // overrides, such as "params.t_low=20us"
-	Only     []string // systems to run; empty for all
+// rowRun is a scenario that a row runs, in one variant.
+type rowRun struct {
+	name     string   // how Read refers to it; may be empty if it is the only one
+	scenario string   // a built-in one; empty is that of the row's id
+	sets     []string // overrides, such as "params.t_low=20us"
+	only     []string // systems to run; empty for all
 }
 
 // quick is a row in small.
@@ -147,18 +147,18 @@ func Rows() []*Row {
 
 // complete fills in what papers.yaml says.
 func (r *Row) complete(p *paper, about *paperRow) {
-	r.From, r.Paper = p, about
+	r.from, r.paper = p, about
 	r.Seeds = max(r.Seeds, 1)
-	if r.Quick != nil {
-		r.Quick.Seeds = max(r.Quick.Seeds, 1)
+	if r.quick != nil {
+		r.quick.Seeds = max(r.quick.Seeds, 1)
 	}
-	for i := range r.Runs {
-		if r.Runs[i].Scenario == "" {
-			r.Runs[i].Scenario = r.ID
+	for i := range r.runs {
+		if r.runs[i].scenario == "" {
+			r.runs[i].scenario = r.ID
 		}
 	}
-	for i := range r.Checks {
-		c := &r.Checks[i]
+	for i := range r.checks {
+		c := &r.checks[i]
 		if c.Figure != "" {
 			c.Within = about.Within
 			c.Paper = about.value(c.Figure)
@@ -173,17 +173,17 @@ func (r *Row) complete(p *paper, about *paperRow) {
 // seeds returns how many seeds the row has.
 func (r *Row) seeds(quick bool) int {
 	if quick {
-		return r.Quick.Seeds
+		return r.quick.Seeds
 	}
 	return r.Seeds
 }
 
 // sets returns the overrides of a run.
-func (r *Row) sets(run *Run, quick bool) []string {
+func (r *Row) sets(run *rowRun, quick bool) []string {
 	if quick {
-		return slices.Concat(run.Sets, r.Quick.Sets)
+		return slices.Concat(run.sets, r.quick.Sets)
 	}
-	return run.Sets
+	return run.sets
 }
 
 // Select returns the rows that patterns choose: an id, a paper's name, or a pattern

@@ -16,32 +16,32 @@ import (
 func TestRowsAreWhole(t *testing.T) {
 	used := map[string]bool{}
 	for _, r := range Rows() {
-		if len(r.Runs) == 0 || r.Read == nil || len(r.Checks) == 0 || r.Seconds <= 0 {
+		if len(r.runs) == 0 || r.read == nil || len(r.checks) == 0 || r.seconds <= 0 {
 			t.Errorf("%s lacks runs, Read, checks or Seconds", r.ID)
 		}
-		if r.Quick != nil && (r.Quick.Seconds <= 0 || r.Quick.Seconds > r.Seconds) {
-			t.Errorf("%s takes %v s in small and %v s in full", r.ID, r.Quick.Seconds, r.Seconds)
+		if r.quick != nil && (r.quick.Seconds <= 0 || r.quick.Seconds > r.seconds) {
+			t.Errorf("%s takes %v s in small and %v s in full", r.ID, r.quick.Seconds, r.seconds)
 		}
-		if r.Paper.Kind == kindRatio && r.Seeds < 5 {
+		if r.paper.Kind == kindRatio && r.Seeds < 5 {
 			t.Errorf("%s is a ratio with %d seeds", r.ID, r.Seeds)
 		}
 		names := map[string]bool{}
-		for _, run := range r.Runs {
-			if names[run.Name] {
-				t.Errorf("%s has two runs called %q", r.ID, run.Name)
+		for _, run := range r.runs {
+			if names[run.name] {
+				t.Errorf("%s has two runs called %q", r.ID, run.name)
 			}
-			names[run.Name] = true
-			used[run.Scenario] = true
+			names[run.name] = true
+			used[run.scenario] = true
 			for _, quick := range []bool{false, true} {
-				if quick && r.Quick == nil {
+				if quick && r.quick == nil {
 					continue
 				}
-				if _, err := scenario.Load(run.Scenario, r.sets(&run, quick)...); err != nil {
+				if _, err := scenario.Load(run.scenario, r.sets(&run, quick)...); err != nil {
 					t.Errorf("%s: %v", r.ID, err)
 				}
 			}
 		}
-		for _, c := range r.Checks {
+		for _, c := range r.checks {
 			switch {
 			case c.Figure != "" && math.IsNaN(c.Paper):
 				t.Errorf("%s: papers.yaml has no figure %s", r.ID, c.Figure)
@@ -63,20 +63,20 @@ func TestRowsAreWhole(t *testing.T) {
 // experiment varies: everything else is scenario/systems.yaml's.
 func TestParametersAreFrozen(t *testing.T) {
 	for _, r := range Rows() {
-		for _, run := range r.Runs {
-			for _, set := range slices.Concat(run.Sets, quickSets(r)) {
+		for _, run := range r.runs {
+			for _, set := range slices.Concat(run.sets, quickSets(r)) {
 				if strings.HasPrefix(set, "systems") {
 					t.Errorf("%s sets %s: give the scenario a parameter, and list it in Varies", r.ID, set)
 				}
 			}
-			for i, sys := range systemsOf(t, run.Scenario) {
+			for i, sys := range systemsOf(t, run.scenario) {
 				if sys["use"] == nil || sys["engine"] != nil {
-					t.Errorf("%s: systems[%d] of %s does not come from systems.yaml", r.ID, i, run.Scenario)
+					t.Errorf("%s: systems[%d] of %s does not come from systems.yaml", r.ID, i, run.scenario)
 				}
 				config, _ := sys["config"].(map[string]any)
 				for key := range config {
-					if !slices.Contains(r.Varies, key) {
-						t.Errorf("%s: systems[%d] of %s sets %s, which the row does not list in Varies", r.ID, i, run.Scenario, key)
+					if !slices.Contains(r.varies, key) {
+						t.Errorf("%s: systems[%d] of %s sets %s, which the row does not list in Varies", r.ID, i, run.scenario, key)
 					}
 				}
 			}
@@ -85,10 +85,10 @@ func TestParametersAreFrozen(t *testing.T) {
 }
 
 func quickSets(r *Row) []string {
-	if r.Quick == nil {
+	if r.quick == nil {
 		return nil
 	}
-	return r.Quick.Sets
+	return r.quick.Sets
 }
 
 // systemsOf reads the systems of a built-in scenario, or of the one that it extends, as
@@ -264,7 +264,7 @@ func TestOrdersInSmall(t *testing.T) {
 	}
 	for _, row := range Rows() {
 		committed := whole.row(row.ID)
-		if row.Paper.Kind != kindOrder || row.Quick == nil || row.Quick.Seconds > 3 || committed == nil {
+		if row.paper.Kind != kindOrder || row.quick == nil || row.quick.Seconds > 3 || committed == nil {
 			continue
 		}
 		t.Run(row.ID, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestOrdersInSmall(t *testing.T) {
 				met[c.Text] = c.Met
 			}
 			for _, c := range report.Rows[0].Checks {
-				if !c.Met && met[c.Text] && row.Quick.Unlike == "" {
+				if !c.Met && met[c.Text] && row.quick.Unlike == "" {
 					t.Errorf("%s: %s: %v", c.Text, c.Why, report.Rows[0].Figures)
 				}
 			}

@@ -13,7 +13,7 @@ func match(rows []*Row, pattern string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is no pattern of ids: write an id, or one with * and ?", pattern)
 		}
-		if ok || pattern == r.From.Name {
+		if ok || pattern == r.from.Name {
 			ids = append(ids, r.ID)
 		}
 	}

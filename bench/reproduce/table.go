@@ -120,10 +120,10 @@ func List(w io.Writer, rows []*Row) error {
 				continue
 			}
 			quick := "-"
-			if r.Quick != nil {
-				quick = seconds(r.Quick.Seconds)
+			if r.quick != nil {
+				quick = seconds(r.quick.Seconds)
 			}
-			grid = append(grid, []string{r.ID, string(about.Kind), p.Name + ", " + about.Source, fmt.Sprint(r.Seeds), seconds(r.Seconds), quick})
+			grid = append(grid, []string{r.ID, string(about.Kind), p.Name + ", " + about.Source, fmt.Sprint(r.Seeds), seconds(r.seconds), quick})
 		}
 	}
 	writeTable(&b, grid)

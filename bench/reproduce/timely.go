@@ -46,9 +46,9 @@ func short600() []string { return []string{"duration=150ms", "warmup=100ms"} }
 // timelyTable1 is a column of table 1.
 func timelyTable1(id, system string, seconds float64) *Row {
 	return &Row{
-		ID: id, Runs: []Run{{}}, Seconds: seconds,
-		Quick: &quick{Sets: short600(), Seconds: seconds / 4},
-		Read: func(s *seed, f *figureSet) {
+		ID: id, runs: []rowRun{{}}, seconds: seconds,
+		quick: &quick{Sets: short600(), Seconds: seconds / 4},
+		read: func(s *seed, f *figureSet) {
 			x := s.system("", system)
 			f.add("throughput_gbps", float64(x.ThroughputGbps))
 			f.add("wire_gbps", float64(x.WireGbps))
@@ -57,24 +57,24 @@ func timelyTable1(id, system string, seconds float64) *Row {
 			f.add("drops", float64(x.Drops))
 			f.add("pause_us", float64(x.PauseUs))
 		},
-		Checks: []check{value("throughput_gbps"), value("rtt_avg_us"), value("rtt_p99_us")},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		checks: []check{value("throughput_gbps"), value("rtt_avg_us"), value("rtt_p99_us")},
+		charts: func(s *seed, _ *figureSet) []chart {
 			x := s.system("", system)
 			return []chart{
 				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []Line{x.cdf("rtt", "all").line(system)}},
 				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(results.SeriesRate, "all").scale(1e-3, 1).line(system)}},
 			}
 		},
-		Note: "throughput is of payload, which at a 1024-byte MTU tops out at 18.5 of 20 Gbps; the paper gives no MTU. Its cap on outstanding data is not given: here it is three segments of 16 KiB a connection",
+		note: "throughput is of payload, which at a 1024-byte MTU tops out at 18.5 of 20 Gbps; the paper gives no MTU. Its cap on outstanding data is not given: here it is three segments of 16 KiB a connection",
 	}
 }
 
 func timelyJain() *Row {
 	spans := []string{"1ms", "10ms", "100ms"}
 	r := &Row{
-		ID: "timely-jain", Seconds: 9,
-		Quick: &quick{Sets: []string{"duration=300ms", "warmup=100ms"}, Seconds: 4},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-jain", seconds: 9,
+		quick: &quick{Sets: []string{"duration=300ms", "warmup=100ms"}, Seconds: 4},
+		read: func(s *seed, f *figureSet) {
 			timely, pfc := s.system(spans[0], "TIMELY"), s.system(spans[0], "PFC only")
 			f.add("jain_timely", float64(timely.JainWindow))
 			f.add("jain_pfc", float64(pfc.JainWindow))
@@ -85,18 +85,18 @@ func timelyJain() *Row {
 			f.add("jain_whole_timely", float64(timely.Jain))
 			f.add("jain_whole_pfc", float64(pfc.Jain))
 		},
-		Checks: []check{value("jain_timely"), value("jain_pfc")},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		checks: []check{value("jain_timely"), value("jain_pfc")},
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "Jain's index within a millisecond", X: axisMs, Y: "index"}
 			for _, name := range []string{"TIMELY", "PFC only"} {
 				c.Lines = append(c.Lines, s.system(spans[0], name).Series(results.SeriesJain, "all").scale(1e-3, 1).line(name))
 			}
 			return []chart{c}
 		},
-		Note: "the paper does not say over which span its index is taken. Four are shown: single milliseconds, each of 10 and of 100, by the mean of their indices, and the whole measurement, 400 ms. The first one counts, being the only one that gives both of the paper's figures; over longer spans flow control shares the links exactly, which the paper's index of 0.909 excludes",
+		note: "the paper does not say over which span its index is taken. Four are shown: single milliseconds, each of 10 and of 100, by the mean of their indices, and the whole measurement, 400 ms. The first one counts, being the only one that gives both of the paper's figures; over longer spans flow control shares the links exactly, which the paper's index of 0.909 excludes",
 	}
 	for _, span := range spans {
-		r.Runs = append(r.Runs, Run{Name: span, Sets: []string{"measure.window=" + span}})
+		r.runs = append(r.runs, rowRun{name: span, sets: []string{"measure.window=" + span}})
 	}
 	return r
 }
@@ -108,9 +108,9 @@ func timelyFig2() *Row {
 	}
 	percents := []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95}
 	return &Row{
-		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 2, Varies: []string{"min_rate"},
-		Quick: &quick{Seconds: 2},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig2", runs: []rowRun{{}}, seconds: 2, varies: []string{"min_rate"},
+		quick: &quick{Seconds: 2},
+		read: func(s *seed, f *figureSet) {
 			x := s.system("", "TIMELY")
 			q, rtt := queue(x), x.cdf("rtt", "all")
 			worst := 0.0
@@ -122,17 +122,17 @@ func timelyFig2() *Row {
 			f.add("worst_distance_us", worst)
 			f.add("queue_spread_us", q.at(0.95)-q.at(0.1))
 		},
-		Checks: []check{
+		checks: []check{
 			holds("from the 10th to the 95th percentile the two lie within a tenth of the queue's spread of each other", func(f *figureSet) bool {
 				return f.get("worst_distance_us") <= f.get("queue_spread_us")/10
 			}),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			x := s.system("", "TIMELY")
 			return []chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
 				Lines: []Line{x.cdf("rtt", "all").line("RTT"), queue(x).line("queue")}}}
 		},
-		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does, with a least rate of 10 Mbps. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
+		note: "the paper does not say what controlled the rates of these flows; here TIMELY does, with a least rate of 10 Mbps. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
 	}
 }
 
@@ -142,10 +142,10 @@ func timelyFig5() *Row {
 	name := func(what string, p float64) string { return fmt.Sprintf("%s_rtt_p%.0f_us", what, p*100) }
 	return &Row{
 		ID:      "timely-fig5",
-		Runs:    []Run{{Name: "none", Sets: []string{"params.secondary=0"}, Only: []string{same}}, {Name: "reverse"}},
-		Seconds: 2,
-		Quick:   &quick{Sets: []string{"duration=150ms"}, Seconds: 1.5},
-		Read: func(s *seed, f *figureSet) {
+		runs:    []rowRun{{name: "none", sets: []string{"params.secondary=0"}, only: []string{same}}, {name: "reverse"}},
+		seconds: 2,
+		quick:   &quick{Sets: []string{"duration=150ms"}, Seconds: 1.5},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range []struct {
 				name string
 				sys  *system
@@ -157,7 +157,7 @@ func timelyFig5() *Row {
 				f.add(x.name+"_primary_gbps", float64(x.sys.label("primary").ThroughputGbps))
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("acknowledgements first: each of five percentiles within 15 percent of that without reverse congestion", func(f *figureSet) bool {
 				for _, p := range percents {
 					if math.Abs(f.get(name("acks_first", p))/f.get(name("none", p))-1) > 0.15 {
@@ -178,14 +178,14 @@ func timelyFig5() *Row {
 				return f.get("one_priority_primary_gbps") < f.get("none_primary_gbps")
 			}),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			return []chart{{Title: "Round trips of the primary incast", X: axisUs, Y: axisCDF, Lines: []Line{
 				s.system("none", same).cdf("rtt", "primary").line("no reverse congestion"),
 				s.system("reverse", same).cdf("rtt", "primary").line("reverse congestion"),
 				s.system("reverse", first).cdf("rtt", "primary").line("reverse congestion, acknowledgements first"),
 			}}}
 		},
-		Note: "the paper does not give the incasts' sizes: here five clients with four connections each, both ways",
+		note: "the paper does not give the incasts' sizes: here five clients with four connections each, both ways",
 	}
 }
 
@@ -193,10 +193,10 @@ func timelyFig9() *Row {
 	systems := []struct{ name, key string }{{"gradient", "gradient"}, {"target 50us", "target50"}, {"target 500us", "target500"}}
 	const each, once = "each", "once" // completion, and a round trip
 	r := &Row{
-		ID: "timely-fig9-10", Seconds: 10, Varies: []string{"t_low", "t_high", "per_rtt"},
-		Runs:  []Run{{Name: once, Sets: []string{"params.per_rtt=true"}}, {Name: each}},
-		Quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 4},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig9-10", seconds: 10, varies: []string{"t_low", "t_high", "per_rtt"},
+		runs:  []rowRun{{name: once, sets: []string{"params.per_rtt=true"}}, {name: each}},
+		quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 4},
+		read: func(s *seed, f *figureSet) {
 			for _, update := range []string{once, each} {
 				for _, x := range systems {
 					sys := s.system(update, x.name)
@@ -213,7 +213,7 @@ func timelyFig9() *Row {
 				}
 			}
 		},
-		Charts: func(s *seed, f *figureSet) []chart {
+		charts: func(s *seed, f *figureSet) []chart {
 			rtt := chart{Title: "Round trips", X: axisUs, Y: axisCDF}
 			rate := chart{Title: "Rate of one connection", X: axisMs, Y: axisGbps}
 			for _, x := range systems {
@@ -223,7 +223,7 @@ func timelyFig9() *Row {
 			}
 			return []chart{rtt, rate}
 		},
-		Note: "the equation for the rate assumes at most one completion event a round trip (section 5), and for more of them the paper scales by the least round trip, 20us. With a target of 500us two or three completions of a connection come in one round trip, each of which cuts the rate whole. Both are shown: one update a round trip, as the equation assumes and public simulators have it, which counts; and one at each completion, as in the other rows, whose round trips are short",
+		note: "the equation for the rate assumes at most one completion event a round trip (section 5), and for more of them the paper scales by the least round trip, 20us. With a target of 500us two or three completions of a connection come in one round trip, each of which cuts the rate whole. Both are shown: one update a round trip, as the equation assumes and public simulators have it, which counts; and one at each completion, as in the other rows, whose round trips are short",
 	}
 	for _, x := range []struct{ update, text string }{{once, "once a round trip: "}, {each, "at each completion: "}} {
 		get := func(f *figureSet, name string) float64 { return f.get(x.update + "_" + name) }
@@ -242,7 +242,7 @@ func timelyFig9() *Row {
 			if x.update == each {
 				c = reported(c)
 			}
-			r.Checks = append(r.Checks, c)
+			r.checks = append(r.checks, c)
 		}
 	}
 	return r
@@ -254,9 +254,9 @@ func timelyFig11() *Row {
 		return fmt.Sprintf("%s_%s_%s_us", lower(clock), load[:len(load)-1], figure)
 	}
 	return &Row{
-		ID: "timely-fig11", Runs: []Run{{}}, Seconds: 8,
-		Quick: &quick{Sets: []string{"duration=60ms"}, Seconds: 3},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig11", runs: []rowRun{{}}, seconds: 8,
+		quick: &quick{Sets: []string{"duration=60ms"}, Seconds: 3},
+		read: func(s *seed, f *figureSet) {
 			for _, load := range loads {
 				for _, clock := range []string{"NIC", "calibrated", "software"} {
 					x := s.system("", clock+" "+load)
@@ -266,7 +266,7 @@ func timelyFig11() *Row {
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("calibrated round trips have the NIC's spread give or take 5 percent, whatever the load", func(f *figureSet) bool {
 				for _, load := range loads {
 					if math.Abs(f.get(key("calibrated", load, "spread"))/f.get(key("NIC", load, "spread"))-1) > 0.05 {
@@ -284,14 +284,14 @@ func timelyFig11() *Row {
 					f.get(key("software", "50%", "spread")) > 2*f.get(key("NIC", "50%", "spread"))
 			}),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "Round trips on hosts that are busy half of the time", X: axisUs, Y: axisCDF}
 			for _, clock := range []string{"NIC", "calibrated", "software"} {
 				c.Lines = append(c.Lines, s.system("", clock+" 50%").cdf("rtt", "all").line(clock))
 			}
 			return []chart{c}
 		},
-		Note: "the paper gives no load of its hosts and no times of theirs; spread is from the 1st to the 99th percentile",
+		note: "the paper gives no load of its hosts and no times of theirs; spread is from the 1st to the 99th percentile",
 	}
 }
 
@@ -299,16 +299,16 @@ func timelyFig12() *Row {
 	noises, lows := []int{0, 50, 100, 150, 200}, []int{50, 20}
 	run := func(low, noise int) string { return fmt.Sprintf("tlow%d_noise%d", low, noise) }
 	r := &Row{
-		ID: "timely-fig12", Seconds: 15, Varies: []string{"t_low"},
-		Quick: &quick{Sets: []string{"duration=300ms", "warmup=200ms"}, Seconds: 8},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig12", seconds: 15, varies: []string{"t_low"},
+		quick: &quick{Sets: []string{"duration=300ms", "warmup=200ms"}, Seconds: 8},
+		read: func(s *seed, f *figureSet) {
 			for _, low := range lows {
 				for _, noise := range noises {
 					f.add(run(low, noise)+"_gbps", float64(s.system(run(low, noise), "TIMELY").ThroughputGbps))
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("noise of 50us on average costs 5 percent of throughput or more", func(f *figureSet) bool {
 				return f.get("tlow50_noise100_gbps") < 0.95*f.get("tlow50_noise0_gbps")
 			}),
@@ -330,7 +330,7 @@ func timelyFig12() *Row {
 				return true
 			}),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			c := chart{Title: "Throughput by noise", X: "most noise [us]", Y: axisGbps}
 			for _, low := range lows {
 				c.Lines = append(c.Lines, over(fmt.Sprintf("T_low %dus", low), f, floats(noises), func(i int) string { return run(low, noises[i]) + "_gbps" }))
@@ -340,7 +340,7 @@ func timelyFig12() *Row {
 	}
 	for _, low := range lows {
 		for _, noise := range noises {
-			r.Runs = append(r.Runs, Run{Name: run(low, noise), Sets: []string{fmt.Sprintf("params.t_low=%dus", low), fmt.Sprintf("params.noise=%dus", noise)}})
+			r.runs = append(r.runs, rowRun{name: run(low, noise), sets: []string{fmt.Sprintf("params.t_low=%dus", low), fmt.Sprintf("params.noise=%dus", noise)}})
 		}
 	}
 	return r
@@ -354,10 +354,10 @@ func segmentSets(kb int) []string {
 
 func timelyFig15Values() *Row {
 	return &Row{
-		ID: "timely-fig15-16k", Seconds: 3, Varies: []string{"t_low"},
-		Runs:  []Run{{Name: "50", Sets: []string{"params.t_low=50us"}}, {Name: "0", Sets: []string{"params.t_low=0"}}},
-		Quick: &quick{Sets: short600(), Seconds: 1},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig15-16k", seconds: 3, varies: []string{"t_low"},
+		runs:  []rowRun{{name: "50", sets: []string{"params.t_low=50us"}}, {name: "0", sets: []string{"params.t_low=0"}}},
+		quick: &quick{Sets: short600(), Seconds: 1},
+		read: func(s *seed, f *figureSet) {
 			for _, low := range []string{"50", "0"} {
 				x := s.system(low, "TIMELY")
 				f.add("tlow"+low+"_gbps", float64(x.ThroughputGbps))
@@ -365,7 +365,7 @@ func timelyFig15Values() *Row {
 				f.add("tlow"+low+"_rtt_p99_us", float64(x.RTTP99Us))
 			}
 		},
-		Checks: []check{value("tlow50_gbps"), value("tlow0_gbps")},
+		checks: []check{value("tlow50_gbps"), value("tlow0_gbps")},
 	}
 }
 
@@ -373,9 +373,9 @@ func timelyFig15Tipping() *Row {
 	segments, lows := []int{16, 32, 64}, []int{0, 10, 25, 50, 100, 200, 300, 500}
 	run := func(kb, low int) string { return fmt.Sprintf("%dk_tlow%d", kb, low) }
 	r := &Row{
-		ID: "timely-fig15-tipping", Seconds: 30, Varies: []string{"t_low"},
-		Quick: &quick{Sets: short600(), Seconds: 8},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig15-tipping", seconds: 30, varies: []string{"t_low"},
+		quick: &quick{Sets: short600(), Seconds: 8},
+		read: func(s *seed, f *figureSet) {
 			for _, kb := range segments {
 				best, at, tip := 0.0, 0, math.NaN()
 				for i, low := range lows {
@@ -393,7 +393,7 @@ func timelyFig15Tipping() *Row {
 				f.add(fmt.Sprintf("%dk_tipping_us", kb), tip)
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("the larger the segment, the higher the T_low below which throughput falls off by 3 percent", func(f *figureSet) bool {
 				return f.get("16k_tipping_us") < f.get("32k_tipping_us") && f.get("32k_tipping_us") < f.get("64k_tipping_us")
 			}),
@@ -404,7 +404,7 @@ func timelyFig15Tipping() *Row {
 				return f.get("16k_tlow0_gbps") > f.get("32k_tlow0_gbps") && f.get("32k_tlow0_gbps") > f.get("64k_tlow0_gbps")
 			}),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			rate := chart{Title: "Throughput by T_low", X: "T_low [us]", Y: axisGbps}
 			rtt := chart{Title: "99th percentile of round trips by T_low", X: "T_low [us]", Y: axisUs}
 			for _, kb := range segments {
@@ -417,7 +417,7 @@ func timelyFig15Tipping() *Row {
 	}
 	for _, kb := range segments {
 		for _, low := range lows {
-			r.Runs = append(r.Runs, Run{Name: run(kb, low), Sets: append(segmentSets(kb), fmt.Sprintf("params.t_low=%dus", low))})
+			r.runs = append(r.runs, rowRun{name: run(kb, low), sets: append(segmentSets(kb), fmt.Sprintf("params.t_low=%dus", low))})
 		}
 	}
 	return r
@@ -427,9 +427,9 @@ func timelyFig16() *Row {
 	paces := []int{0, 200, 300, 400, 500, 700, 1000, 2000, 5000}
 	run := func(low, pace int) string { return fmt.Sprintf("tlow%d_pace%d", low, pace) }
 	r := &Row{
-		ID: "timely-fig16", Seconds: 20, Varies: []string{"t_low"},
-		Quick: &quick{Sets: short600(), Seconds: 5},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig16", seconds: 20, varies: []string{"t_low"},
+		quick: &quick{Sets: short600(), Seconds: 5},
+		read: func(s *seed, f *figureSet) {
 			for _, low := range []int{50, 0} {
 				for _, pace := range paces {
 					x := s.system(run(low, pace), "TIMELY")
@@ -444,8 +444,8 @@ func timelyFig16() *Row {
 				}
 			}
 		},
-		Checks: []check{value("tlow50_gbps"), value("tlow0_gbps"), value("unpaced_tlow50_gbps"), value("unpaced_tlow0_gbps")},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		checks: []check{value("tlow50_gbps"), value("tlow0_gbps"), value("unpaced_tlow50_gbps"), value("unpaced_tlow0_gbps")},
+		charts: func(_ *seed, f *figureSet) []chart {
 			c := chart{Title: "Throughput by the NIC's pacing rate; 10000 is not paced", X: "rate [Mbps]", Y: axisGbps, LogX: true}
 			for _, low := range []int{50, 0} {
 				xs := floats(paces)
@@ -465,7 +465,7 @@ func timelyFig16() *Row {
 	}
 	for _, low := range []int{50, 0} {
 		for _, pace := range paces {
-			r.Runs = append(r.Runs, Run{Name: run(low, pace), Sets: []string{fmt.Sprintf("params.t_low=%dus", low), fmt.Sprintf("params.nic_rate=%dMbps", pace)}})
+			r.runs = append(r.runs, rowRun{name: run(low, pace), sets: []string{fmt.Sprintf("params.t_low=%dus", low), fmt.Sprintf("params.nic_rate=%dMbps", pace)}})
 		}
 	}
 	return r
@@ -475,9 +475,9 @@ func timelyFig17() *Row {
 	connections, highs := []int{4, 7, 10}, []int{50, 100, 200, 300, 500, 1000}
 	run := func(c, high int) string { return fmt.Sprintf("%dconn_thigh%d", c, high) }
 	r := &Row{
-		ID: "timely-fig17", Seconds: 30, Varies: []string{"t_high"},
-		Quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 11},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig17", seconds: 30, varies: []string{"t_high"},
+		quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 11},
+		read: func(s *seed, f *figureSet) {
 			for _, c := range connections {
 				for _, high := range highs {
 					x := s.system(run(c, high), "TIMELY")
@@ -486,7 +486,7 @@ func timelyFig17() *Row {
 				}
 			}
 		},
-		Checks: []check{
+		checks: []check{
 			holds("T_high 200us costs less than 2 percent of throughput at 4, 7 and 10 connections", func(f *figureSet) bool {
 				for _, c := range connections {
 					if f.get(run(c, 200)+"_gbps") < 0.98*f.get(run(c, 1000)+"_gbps") {
@@ -513,7 +513,7 @@ func timelyFig17() *Row {
 				return f.get("4conn_thigh500_rtt_p99_us") < f.get("7conn_thigh500_rtt_p99_us") && f.get("7conn_thigh500_rtt_p99_us") < f.get("10conn_thigh500_rtt_p99_us")
 			}),
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			rate := chart{Title: "Throughput by T_high", X: "T_high [us]", Y: axisGbps}
 			rtt := chart{Title: "99th percentile of round trips by T_high", X: "T_high [us]", Y: axisUs}
 			for _, c := range connections {
@@ -526,13 +526,13 @@ func timelyFig17() *Row {
 	}
 	for _, c := range connections {
 		for _, high := range highs {
-			r.Runs = append(r.Runs, Run{Name: run(c, high), Sets: []string{fmt.Sprintf("params.t_high=%dus", high)}})
-			last := &r.Runs[len(r.Runs)-1]
+			r.runs = append(r.runs, rowRun{name: run(c, high), sets: []string{fmt.Sprintf("params.t_high=%dus", high)}})
+			last := &r.runs[len(r.runs)-1]
 			if c%2 == 0 {
-				last.Sets = append(last.Sets, fmt.Sprintf("params.connections=%d", c/2))
+				last.sets = append(last.sets, fmt.Sprintf("params.connections=%d", c/2))
 			} else {
 				// Four of each client's to one port, three to the other.
-				last.Sets = append(last.Sets, fmt.Sprintf("params.connections=%d", c/2), fmt.Sprintf("workloads[0].connections=%d", c-c/2))
+				last.sets = append(last.sets, fmt.Sprintf("params.connections=%d", c/2), fmt.Sprintf("workloads[0].connections=%d", c-c/2))
 			}
 		}
 	}
@@ -552,9 +552,9 @@ func timelyFig18() *Row {
 		return (mean.first(mbps, 2e3) - from) / 1e3
 	}
 	return &Row{
-		ID: "timely-fig18", Runs: []Run{{}}, Seconds: 4, Varies: []string{"hai_steps"},
-		Quick: &quick{Seconds: 4},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig18", runs: []rowRun{{}}, seconds: 4, varies: []string{"hai_steps"},
+		quick: &quick{Seconds: 4},
+		read: func(s *seed, f *figureSet) {
 			hai, plain := s.system("", "with HAI"), s.system("", "without HAI")
 			f.add("before_mbps", hai.Series(results.SeriesRate, "staying").between(200e3, stop).mean()*100)
 			f.add("hai_to_1500mbps_ms", to(hai, 1500))
@@ -563,18 +563,18 @@ func timelyFig18() *Row {
 			f.add("plain_to_1500mbps_ms", to(plain, 1500))
 			f.add("plain_to_2gbps_ms", to(plain, 1850*0.95))
 		},
-		Checks: []check{
+		checks: []check{
 			value("hai_to_1500mbps_ms"), value("hai_to_2gbps_ms"), value("plain_to_1500mbps_ms"),
 			holds("hyperactive increase is faster", func(f *figureSet) bool { return f.get("hai_to_1500mbps_ms") < f.get("plain_to_1500mbps_ms") }),
 		},
-		Charts: func(s *seed, _ *figureSet) []chart {
+		charts: func(s *seed, _ *figureSet) []chart {
 			c := chart{Title: "Mean rate of the connections that stay", X: axisMs, Y: "rate [Mbps]"}
 			for _, name := range []string{"with HAI", "without HAI"} {
 				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesRate, "staying").scale(1e-3, 100).line(name))
 			}
 			return []chart{c}
 		},
-		Note: "after the departures the RTT lies below T_low, where Algorithm 1 adds a plain step at each completion and does not look at the count. Time counts from when half of those that leave are gone: they stop posting together and still send what they have posted, 256 KiB each. 2 Gbps stands for 95 percent of the payload that 2 Gbps carry",
+		note: "after the departures the RTT lies below T_low, where Algorithm 1 adds a plain step at each completion and does not look at the count. Time counts from when half of those that leave are gone: they stop posting together and still send what they have posted, 256 KiB each. 2 Gbps stands for 95 percent of the payload that 2 Gbps carry",
 	}
 }
 

@@ -13,9 +13,9 @@ func timelyFig19() *Row {
 	systems := []struct{ key, name string }{{"pfc", "PFC only"}, {"timely", "TIMELY"}}
 	rate := func(percent int) string { return fmt.Sprintf("params.rate=%d", 95*percent) }
 	r := &Row{
-		ID: "timely-fig19-22", Seeds: 5, Seconds: 300,
-		Quick: &quick{Sets: []string{"duration=40ms", "warmup=20ms"}, Seconds: 30},
-		Read: func(s *seed, f *figureSet) {
+		ID: "timely-fig19-22", Seeds: 5, seconds: 300,
+		quick: &quick{Sets: []string{"duration=40ms", "warmup=20ms"}, Seconds: 30},
+		read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				for _, load := range loads {
 					sys := s.system(fmt.Sprint(load), x.name)
@@ -34,7 +34,7 @@ func timelyFig19() *Row {
 				}
 			}
 		},
-		Charts: func(_ *seed, f *figureSet) []chart {
+		charts: func(_ *seed, f *figureSet) []chart {
 			var charts []chart
 			for _, c := range []struct{ title, y, what string }{
 				{"Accepted load (figure 19)", "payload [Gbps]", "accepted_gbps"}, {"99th percentile of round trips (figure 20)", axisUs, "rtt_p99_us"}, {"Median RPC (figure 21)", "latency [us]", "rpc_p50_us"},
@@ -47,16 +47,16 @@ func timelyFig19() *Row {
 			}
 			return charts
 		},
-		Scaling: "32 hosts in four racks with a 2:1 oversubscription and buffers in proportion to the ports, where the paper has a few hundred machines in a Clos network of unstated proportions: what a core simulates in seconds. The 40-to-1 incast is of 20 hosts with two connections each.",
-		Note:    "round trips are those of the segments themselves, where the paper has pingers; its topology, buffers, cap on outstanding data and connections a pair are not given",
+		scaling: "32 hosts in four racks with a 2:1 oversubscription and buffers in proportion to the ports, where the paper has a few hundred machines in a Clos network of unstated proportions: what a core simulates in seconds. The 40-to-1 incast is of 20 hosts with two connections each.",
+		note:    "round trips are those of the segments themselves, where the paper has pingers; its topology, buffers, cap on outstanding data and connections a pair are not given",
 	}
 	for _, load := range loads {
-		r.Runs = append(r.Runs, Run{Name: fmt.Sprint(load), Sets: []string{rate(load)}})
+		r.runs = append(r.runs, rowRun{name: fmt.Sprint(load), sets: []string{rate(load)}})
 	}
 	for _, b := range backgrounds {
-		r.Runs = append(r.Runs, Run{Name: b.name, Sets: []string{rate(b.percent)}}, Run{Name: b.name + "+incast", Sets: []string{rate(b.percent), "params.incast=20"}})
+		r.runs = append(r.runs, rowRun{name: b.name, sets: []string{rate(b.percent)}}, rowRun{name: b.name + "+incast", sets: []string{rate(b.percent), "params.incast=20"}})
 	}
-	r.Checks = []check{
+	r.checks = []check{
 		above("accepted at 110 percent: TIMELY over PFC", "load110_timely_accepted_gbps", "load110_pfc_accepted_gbps", none64),
 		above("median RTT at 90 percent: PFC over TIMELY", "load90_pfc_rtt_p50_us", "load90_timely_rtt_p50_us", 2),
 		above("99th percentile of RTT at 90 percent: PFC over TIMELY", "load90_pfc_rtt_p99_us", "load90_timely_rtt_p99_us", 5),

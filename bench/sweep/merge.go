@@ -21,12 +21,12 @@ var columns = []string{"cell", "scenario", "system", "seed", "scope", "name", "f
 
 // Row is a figure of a cell.
 type Row struct {
-	Cell *Cell
-	// Scope is the figure's subject: "system", or "label", "priority" and "link" with
+	cell *Cell
+	// scope is the figure's subject: "system", or "label", "priority" and "link" with
 	// their Name.
-	Scope, Name  string
-	Figure, Unit string
-	Value        float64
+	scope, name  string
+	figure, unit string
+	value        float64
 }
 
 // Merge passes each figure that was measured of all cells to row, in the order of the
@@ -182,7 +182,7 @@ func rows(c *Cell, s *results.System, row func(*Row) error) error {
 			if !value.Measured() || slices.Contains(computed, figure) {
 				continue
 			}
-			if err := row(&Row{Cell: c, Scope: scope, Name: name, Figure: figure, Unit: unitOf(figure), Value: float64(value)}); err != nil {
+			if err := row(&Row{cell: c, scope: scope, name: name, figure: figure, unit: unitOf(figure), value: float64(value)}); err != nil {
 				return err
 			}
 		}
@@ -222,11 +222,11 @@ type csvTable struct {
 }
 
 func (t *csvTable) Write(r *Row) error {
-	t.cells = append(t.cells[:0], strconv.Itoa(r.Cell.Index), r.Cell.Scenario, r.Cell.System, strconv.FormatUint(r.Cell.Seed, 10))
+	t.cells = append(t.cells[:0], strconv.Itoa(r.cell.Index), r.cell.Scenario, r.cell.System, strconv.FormatUint(r.cell.Seed, 10))
 	for _, name := range t.plan.Parameters {
-		t.cells = append(t.cells, r.Cell.Parameters[name])
+		t.cells = append(t.cells, r.cell.Parameters[name])
 	}
-	t.cells = append(t.cells, r.Scope, r.Name, r.Figure, r.Unit, strconv.FormatFloat(r.Value, 'g', -1, 64))
+	t.cells = append(t.cells, r.scope, r.name, r.figure, r.unit, strconv.FormatFloat(r.value, 'g', -1, 64))
 	return t.csv.Write(t.cells)
 }
 

@@ -42,18 +42,18 @@ func (t *parquetTable) set(column string, v parquet.Value) {
 }
 
 func (t *parquetTable) Write(r *Row) error {
-	t.set("cell", parquet.Int64Value(int64(r.Cell.Index)))
-	t.set("scenario", parquet.ByteArrayValue([]byte(r.Cell.Scenario)))
-	t.set("system", parquet.ByteArrayValue([]byte(r.Cell.System)))
-	t.set("seed", parquet.Int64Value(int64(r.Cell.Seed))) //nolint:gosec // the bits of an unsigned column
+	t.set("cell", parquet.Int64Value(int64(r.cell.Index)))
+	t.set("scenario", parquet.ByteArrayValue([]byte(r.cell.Scenario)))
+	t.set("system", parquet.ByteArrayValue([]byte(r.cell.System)))
+	t.set("seed", parquet.Int64Value(int64(r.cell.Seed))) //nolint:gosec // the bits of an unsigned column
 	for _, name := range t.plan.Parameters {
-		t.set(name, parquet.ByteArrayValue([]byte(r.Cell.Parameters[name])))
+		t.set(name, parquet.ByteArrayValue([]byte(r.cell.Parameters[name])))
 	}
-	t.set("scope", parquet.ByteArrayValue([]byte(r.Scope)))
-	t.set("name", parquet.ByteArrayValue([]byte(r.Name)))
-	t.set("figure", parquet.ByteArrayValue([]byte(r.Figure)))
-	t.set("unit", parquet.ByteArrayValue([]byte(r.Unit)))
-	t.set("value", parquet.DoubleValue(r.Value))
+	t.set("scope", parquet.ByteArrayValue([]byte(r.scope)))
+	t.set("name", parquet.ByteArrayValue([]byte(r.name)))
+	t.set("figure", parquet.ByteArrayValue([]byte(r.figure)))
+	t.set("unit", parquet.ByteArrayValue([]byte(r.unit)))
+	t.set("value", parquet.DoubleValue(r.value))
 	_, err := t.w.WriteRows([]parquet.Row{t.row})
 	return err
 }

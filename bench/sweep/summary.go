@@ -75,39 +75,39 @@ func Summarize(f Folder, figures []string) (*Summary, error) {
 	grids := map[[2]string]*Grid{}
 	at := map[string]*Averages{}
 	s.Cells, err = Merge(f, true, func(r *Row) error {
-		if r.Scope != "system" || !slices.Contains(figures, r.Figure) {
+		if r.scope != "system" || !slices.Contains(figures, r.figure) {
 			return nil
 		}
-		g := grids[[2]string{r.Cell.Scenario, r.Figure}]
+		g := grids[[2]string{r.cell.Scenario, r.figure}]
 		if g == nil {
-			g = &Grid{Scenario: r.Cell.Scenario, Figure: r.Figure, Unit: r.Unit}
-			grids[[2]string{r.Cell.Scenario, r.Figure}] = g
+			g = &Grid{Scenario: r.cell.Scenario, Figure: r.figure, Unit: r.unit}
+			grids[[2]string{r.cell.Scenario, r.figure}] = g
 			s.Tables = append(s.Tables, g)
 		}
-		key := r.Cell.Scenario + "\n" + r.Figure
+		key := r.cell.Scenario + "\n" + r.figure
 		var values []string
 		for _, name := range p.Parameters {
-			values = append(values, r.Cell.Parameters[name])
-			key += "\n" + r.Cell.Parameters[name]
+			values = append(values, r.cell.Parameters[name])
+			key += "\n" + r.cell.Parameters[name]
 		}
 		row := at[key]
 		if row == nil {
-			row = &Averages{Values: values, text: r.Cell.Text}
+			row = &Averages{Values: values, text: r.cell.Text}
 			at[key] = row
 			g.Rows = append(g.Rows, row)
 		}
-		column := slices.Index(g.Systems, r.Cell.System)
+		column := slices.Index(g.Systems, r.cell.System)
 		if column < 0 {
 			column = len(g.Systems)
-			g.Systems = append(g.Systems, r.Cell.System)
+			g.Systems = append(g.Systems, r.cell.System)
 		}
 		for len(row.Systems) <= column {
 			row.Systems = append(row.Systems, nil)
 		}
 		if row.Systems[column] == nil {
-			row.Systems[column] = &Average{values: map[uint64]float64{}, seed: r.Cell.Seed}
+			row.Systems[column] = &Average{values: map[uint64]float64{}, seed: r.cell.Seed}
 		}
-		row.Systems[column].values[r.Cell.Seed] = r.Value
+		row.Systems[column].values[r.cell.Seed] = r.value
 		return nil
 	}, nil)
 	if err != nil {

@@ -472,8 +472,8 @@ func TestSummary(t *testing.T) {
 	// The same from the merged rows.
 	sums := map[string]float64{}
 	if _, err := Merge(f, false, func(r *Row) error {
-		if r.Scope == "system" && r.Figure == "throughput_gbps" && r.Cell.Parameters["duration"] == "0.5ms" {
-			sums[r.Cell.System] += r.Value / 3
+		if r.scope == "system" && r.figure == "throughput_gbps" && r.cell.Parameters["duration"] == "0.5ms" {
+			sums[r.cell.System] += r.value / 3
 		}
 		return nil
 	}, nil); err != nil {

@@ -2,12 +2,15 @@ package all_test
 
 import (
 	"bytes"
+	"flag"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write engines.go anew")
 
 //go:generate go test -run ^TestImports$ -update .
 

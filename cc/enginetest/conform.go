@@ -221,7 +221,7 @@ func (s Subject) recovers(t *rapid.T) {
 		h.step(t)
 	}
 	l := Link{Rate: env.LineRate, Env: env}
-	f := l.Resume(h.e, h.now, h.sent)
+	f := l.resume(h.e, h.now, h.sent)
 	l.Run(h.now + settle)
 	before := f.Acked
 	l.Run(h.now + settle + window)

@@ -78,9 +78,9 @@ func (l *Link) Add(e cc.Engine, start units.Time) *Flow {
 	return f
 }
 
-// Resume puts a flow on the link that starts at once, with bytes already sent
+// resume puts a flow on the link that starts at once, with bytes already sent
 // and acknowledged elsewhere, and takes the link to the instant now.
-func (l *Link) Resume(e cc.Engine, now units.Time, bytes units.Bytes) *Flow {
+func (l *Link) resume(e cc.Engine, now units.Time, bytes units.Bytes) *Flow {
 	l.now = now
 	f := l.Add(e, now)
 	f.sent, f.Acked = bytes, bytes

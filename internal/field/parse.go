@@ -44,7 +44,7 @@ func (s *Settings[T]) Parse(c *T, texts map[string][]string) error {
 	return nil
 }
 
-// Keys are those that Parse takes.
+// Keys are the keys of settings that Parse takes.
 func (s *Settings[T]) Keys() []string { return keys(nil, s.all) }
 
 // keys appends the keys of settings.
@@ -111,7 +111,7 @@ func (s *Setting) parse(text string) (v reflect.Value, err error) {
 
 var errNone = errors.New("no such value")
 
-// words are those that texts have for the setting's values, nil if it takes others.
+// words are the words that texts have for the setting's values, nil if it takes others.
 func (s *Setting) words() []string {
 	if s.Words == nil && s.pointed().Kind() == reflect.Bool {
 		return []string{"off", "on"}

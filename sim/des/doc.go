@@ -1,6 +1,6 @@
 // Package des is a discrete-event engine: a queue of events as plain values,
 // delivered in an order that no partition of the model over workers can change,
-// and named random streams.
+// named random streams, and the core on which a host's thread runs.
 //
 // The order is (time, destination, source, number on that source). Each component
 // that receives events is a destination. Whatever creates events (a link, a timer

@@ -50,7 +50,7 @@
 // (Division.Alternate). An
 // Endpoint that touches no other host, and has its own events as alarms (Waker), works in
 // either kind of network. The engine's events see the network between windows, complete
-// up to their time. Package sim/windows drives it.
+// up to their time. Package bench/internal/windows drives it.
 //
 // Nothing here is safe for concurrent use: a Network belongs to the goroutine of
 // its engine. Of a divided one, Run may be called for different nodes with different

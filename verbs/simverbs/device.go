@@ -7,8 +7,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/chosen"
@@ -49,7 +49,7 @@ type Device struct {
 
 	gsi *gsi // queue pair 1, once it is asked for
 
-	core  *host.Core        // nil for one that nothing else is on
+	core  *des.Core         // nil for one that nothing else is on
 	bells fabric.HostEvents // doorbells to come
 }
 

@@ -2,7 +2,7 @@ package simverbs
 
 import (
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/sim/host"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -14,10 +14,10 @@ import (
 // (NowPrecise); it sees completions of that period afterwards.
 
 // RunOn makes the thread that uses the device run on a core: a post takes it
-// host.Config.Post, and other work may run between the reading of a clock and what
+// des.CoreConfig.Post, and other work may run between the reading of a clock and what
 // follows. It is for simulators that drive the device from events; actors have a core
 // to themselves.
-func (d *Device) RunOn(core *host.Core) {
+func (d *Device) RunOn(core *des.Core) {
 	d.core = core
 	d.bells = d.world.net.HostEvents(d.nic.Host(), nicmodel.AlarmThread)
 	d.nic.OnAlarm(nicmodel.AlarmThread, d.rung)

@@ -9,17 +9,16 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	simhost "github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // driven is two hosts that a test drives from events; the first is on a core.
-func driven(t *testing.T, c simhost.Config) (e *des.Engine, core *simhost.Core, d *simverbs.Device, a, b *host) {
+func driven(t *testing.T, c des.CoreConfig) (e *des.Engine, core *des.Core, d *simverbs.Device, a, b *host) {
 	t.Helper()
 	e = des.New()
-	core, err := simhost.NewCore(c, des.NewStream(1, "test"))
+	core, err := des.NewCore(c, des.NewStream(1, "test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func driven(t *testing.T, c simhost.Config) (e *des.Engine, core *simhost.Core, 
 // says when.
 func TestPostingTakesTime(t *testing.T) {
 	const post = 7 * units.Microsecond
-	e, _, d, a, _ := driven(t, simhost.Config{Post: post})
+	e, _, d, a, _ := driven(t, des.CoreConfig{Post: post})
 	wr := []verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}}
 	for i := range units.Time(3) {
 		wr[0].WRID = uint64(i)
@@ -87,7 +86,7 @@ func TestPostingTakesTime(t *testing.T) {
 
 // A doorbell that a reset overtakes is not heard.
 func TestDoorbellOfBeforeAReset(t *testing.T) {
-	e, _, _, a, b := driven(t, simhost.Config{Post: units.Microsecond})
+	e, _, _, a, b := driven(t, des.CoreConfig{Post: units.Microsecond})
 	wr := []verbs.SendWR{{WRID: 1, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}}
 	if _, err := a.qp.PostSend(wr); err != nil {
 		t.Fatal(err)
@@ -115,7 +114,7 @@ func TestDoorbellOfBeforeAReset(t *testing.T) {
 // never into the reading, and as often as it comes while that takes.
 func TestReadingsAreInterrupted(t *testing.T) {
 	const load, burst, n = 0.5, 10 * units.Microsecond, 20_000
-	e, core, d, _, _ := driven(t, simhost.Config{Load: load, Burst: burst})
+	e, core, d, _, _ := driven(t, des.CoreConfig{Load: load, Burst: burst})
 	plain, wide := units.Never, 0
 	for i := range units.Time(n) {
 		e.RunUntil(core.Free((i + 1) * 200 * units.Microsecond))

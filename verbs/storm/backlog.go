@@ -23,7 +23,7 @@ type waiter struct {
 	source netip.Addr
 }
 
-// remove forgets those that do not wait any more.
+// remove forgets what waits no longer.
 func (b *backlog) remove(gone func(id uint32) bool) {
 	*b = slices.DeleteFunc(*b, func(w waiter) bool { return gone(w.id) })
 }

@@ -130,7 +130,7 @@ func (f *filling) post(i int) error {
 	return nil
 }
 
-// poll takes completions, and holds them against those that must come.
+// poll takes completions, and compares them with the expected ones.
 func (f *filling) poll() {
 	n, err := f.cq.Poll(f.wc)
 	want := min(len(f.wc), len(f.held))

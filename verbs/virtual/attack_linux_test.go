@@ -56,7 +56,7 @@ func newVictim(t *testing.T, d *Device) *victim {
 }
 
 func (v *victim) connect(d *Device, peer *victim) {
-	gid := d.GIDs()[0].As16()
+	gid := d.gids()[0].As16()
 	v.must(uverbs.ModifyQP, uverbs.ModifyQPReq{Handle: v.qp, AttrMask: uverbs.QPState | initAttributes | uverbs.QPAccessFlags, State: uint8(ib.Init), PortNum: 1, AccessFlags: 15}, nil, 0, 0)
 	v.must(uverbs.ModifyQP, uverbs.ModifyQPReq{
 		Handle: v.qp, AttrMask: uverbs.QPState | connectOfUC | responderOfRC, State: uint8(ib.RTR), PathMTU: 3, DestQPN: peer.number, MaxDestRdAtomic: 4, MinRNRTimer: 1,

@@ -54,7 +54,7 @@ const (
 func (d *Device) baseAttributes() uverbs.QueryDeviceResp {
 	m, a := &d.model, &d.attr
 	r := uverbs.QueryDeviceResp{
-		FWVer: m.FWVer, MaxMRSize: a.MaxMRSize, PageSizeCap: 0xfffffffffffff000, VendorID: mellanox, VendorPartID: m.PartID,
+		FWVer: m.fwVer, MaxMRSize: a.MaxMRSize, PageSizeCap: 0xfffffffffffff000, VendorID: mellanox, VendorPartID: m.partID,
 		MaxQP: smaller(m.maxQP, a.MaxQP), MaxQPWR: smaller(m.maxQPWR, a.MaxQPWR), DeviceCapFlags: capFlags,
 		MaxSGE: smaller(m.maxSGE, a.MaxSGE), MaxSGERD: smaller(m.maxSGE, a.MaxSGE),
 		MaxCQ: smaller(m.maxCQ, a.MaxCQ), MaxCQE: smaller(m.maxCQE, a.MaxCQE-1), MaxMR: smaller(m.maxMR, a.MaxMR), MaxPD: smaller(m.maxPD, a.MaxPD),
@@ -94,14 +94,14 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	}
 	d := c.node.dev
 	core := uverbs.QueryDeviceExResp{
-		Base: d.baseAttributes(), TimestampMask: 1<<d.clockWidth() - 1, HCACoreClock: uint64(d.model.ClockHz / 1000), DeviceCapFlagsEx: capFlags,
+		Base: d.baseAttributes(), TimestampMask: 1<<d.clockWidth() - 1, HCACoreClock: uint64(d.model.clockHz / 1000), DeviceCapFlagsEx: capFlags,
 		MaxCQModerationCount: maxModerationCount, MaxCQModerPeriod: maxModerationPeriod,
 	}
 	core.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(core)))
 	driver := uverbs.Mlx5QueryDeviceResp{
 		// ConnectX paces raw packets only, from 1 kb/s to its line rate.
 		CQECompMaxNum: mlx5.MaxSession, CQECompFormats: uint32(mlx5.CompressHash | mlx5.CompressSum),
-		RateLimitMin: 1, RateLimitMax: uint32(d.model.LineRate / units.Kbps), RateSupportedQPTs: 1 << uverbs.QPRawPacket,
+		RateLimitMin: 1, RateLimitMax: uint32(d.model.lineRate / units.Kbps), RateSupportedQPTs: 1 << uverbs.QPRawPacket,
 	}
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))
 	return done(m, core, driver)

@@ -23,8 +23,8 @@ func (s *Simulation) simulateCM(c *ucma.Config, d *Device) error {
 		return err
 	}
 	var seed [32]byte
-	binary.BigEndian.PutUint64(seed[:], d.NodeGUID())
-	c.Devices = []ucma.Device{{Verbs: d.backend, MADs: mads, NodeGUID: d.NodeGUID()}}
+	binary.BigEndian.PutUint64(seed[:], d.nodeGUID())
+	c.Devices = []ucma.Device{{Verbs: d.backend, MADs: mads, NodeGUID: d.nodeGUID()}}
 	c.NewTimer, c.Rand = s.alarms.timer, rand.NewChaCha8(seed)
 	c.Source = func(netip.Addr) netip.Addr { return netip.Addr{} } // the one of the device's that reaches it
 	c.Reach = func(_, remote netip.Addr) error {

@@ -108,9 +108,9 @@ func Open(c Config) (*Device, error) {
 			return bad("%s is not in simulated time, or a clock is given: take a sim: device and its counter", c.Backend.Name())
 		}
 		d.clock = newSimulatedClock(s)
-		d.model.ClockHz = int64(d.attr.CoreClockHz)
+		d.model.clockHz = int64(d.attr.CoreClockHz)
 	} else {
-		d.clock = newClock(c.Backend, model.ClockHz, c.ClockPPB, c.ClockStart)
+		d.clock = newClock(c.Backend, model.clockHz, c.ClockPPB, c.ClockStart)
 	}
 	d.guid = guidOf(d.attr.NodeGUID, c)
 	if d.port, err = c.Backend.Port(1); err != nil {
@@ -136,11 +136,11 @@ func Open(c Config) (*Device, error) {
 // Name is the device's name in programs, "mlx5_0".
 func (d *Device) Name() string { return d.cfg.Name }
 
-// Model returns the modelled adapter.
-func (d *Device) Model() Model { return d.model }
+// ofModel returns the modelled adapter.
+func (d *Device) ofModel() Model { return d.model }
 
-// NodeGUID is the device's GUID: the back end's, or one of its name's.
-func (d *Device) NodeGUID() uint64 { return d.guid }
+// nodeGUID is the device's GUID: the back end's, or one of its name's.
+func (d *Device) nodeGUID() uint64 { return d.guid }
 
 // guidOf gives a device over an interface without a MAC address, such as the loopback, a
 // GUID that differs from that of another one: the library's own, not a vendor's.
@@ -154,8 +154,8 @@ func guidOf(backend uint64, c Config) uint64 {
 	return local | h.Sum64()>>8
 }
 
-// GIDs is the GID table of the port as it is now.
-func (d *Device) GIDs() []netip.Addr {
+// gids is the GID table of the port as it is now.
+func (d *Device) gids() []netip.Addr {
 	gids := make([]netip.Addr, d.Port().GIDs)
 	for i := range gids {
 		gid, err := d.backend.GID(1, i)
@@ -175,13 +175,13 @@ func (d *Device) Port() verbs.PortAttr {
 		p.State = verbs.PortDown
 	}
 	if p.LinkRate <= 0 {
-		p.LinkRate = int64(d.model.LineRate)
+		p.LinkRate = int64(d.model.lineRate)
 	}
 	return p
 }
 
-// Ticks returns the device's counter.
-func (d *Device) Ticks() uint64 { return d.clock.atRaw(rawNow()) }
+// ticks returns the device's counter.
+func (d *Device) ticks() uint64 { return d.clock.atRaw(rawNow()) }
 
 // vectors is the number of completion vectors, as mlx5 has: one a processor.
 func vectors() uint32 { return uint32(runtime.NumCPU()) }
@@ -195,9 +195,9 @@ func (d *Device) nextNumber() uint32 {
 	}
 }
 
-// OpenNode opens the device's uverbs node for a process. It is a guest.Opener's part:
+// openNode opens the device's uverbs node for a process. It is a guest.Opener's part:
 // the node's name is the caller's.
-func (d *Device) OpenNode(p *guest.Process) (guest.File, *os.File, syscall.Errno) {
+func (d *Device) openNode(p *guest.Process) (guest.File, *os.File, syscall.Errno) {
 	n := newNode(d, p)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -250,7 +250,7 @@ func TestModifyQP(t *testing.T) {
 	p.context()
 	pd, cq := p.pd(), p.cq(-1)
 	h, number := p.qp(ib.RC, pd, cq)
-	gid := d.GIDs()[0].As16()
+	gid := d.gids()[0].As16()
 	connect := uverbs.ModifyQPReq{
 		Handle: h, AttrMask: uverbs.QPState | connectOfUC | responderOfRC, State: uint8(ib.RTR), PathMTU: 3, DestQPN: number, MaxDestRdAtomic: 4, MinRNRTimer: 12,
 		Dest: uverbs.QPDest{DGID: gid, IsGlobal: 1, PortNum: 1, HopLimit: 9, TrafficClass: 104, SL: 3},
@@ -365,7 +365,7 @@ func TestIoctl(t *testing.T) {
 	p.context()
 	pd := p.pd()
 	mr := p.must(uverbs.RegMR, uverbs.RegMRReq{Start: p.base + data, Length: 4096, HCAVA: p.base + data, PDHandle: pd, AccessFlags: 1}, nil, 12, 0)
-	gid := d.GIDs()[0].As16()
+	gid := d.gids()[0].As16()
 	for _, c := range []struct {
 		what   string
 		method uverbs.MethodID
@@ -528,10 +528,10 @@ func TestClock(t *testing.T) {
 		}
 	}
 	// Completions are stamped by the back end, and read as the counter.
-	before := d.Ticks()
+	before := d.ticks()
 	stamp := d.clock.stamped(uint64(d.backend.Now()))
-	after := d.Ticks()
-	if const1ms := uint64(d.model.ClockHz / 1000); stamp+const1ms < before || stamp > after+const1ms {
+	after := d.ticks()
+	if const1ms := uint64(d.model.clockHz / 1000); stamp+const1ms < before || stamp > after+const1ms {
 		t.Errorf("a completion at %d, between %d and %d", stamp, before, after)
 	}
 }

@@ -66,7 +66,7 @@ func (c *context) destroyAH(m *uverbs.Message) guest.Reply {
 // addressVector returns a program's destination: a GID that is an IP address, from a GID of
 // the device.
 func (d *Device) addressVector(dgid [16]byte, sgidIndex uint8) (verbs.AddressVector, syscall.Errno) {
-	gids := d.GIDs()
+	gids := d.gids()
 	if int(sgidIndex) >= len(gids) {
 		return verbs.AddressVector{}, syscall.EINVAL
 	}

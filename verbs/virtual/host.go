@@ -72,7 +72,7 @@ func (h *Host) serve() error {
 	}
 	c, open := ucma.Config{}, h.open
 	for _, d := range h.devices {
-		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
+		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.nodeGUID()})
 	}
 	if h.sim != nil { // where a host has one device
 		if err := h.sim.simulateCM(&c, h.devices[0]); err != nil {
@@ -99,10 +99,10 @@ func (h *Host) serve() error {
 func (h *Host) describe() {
 	pci := sysfs.FreePCI(len(h.devices))
 	for i, d := range h.devices {
-		port, model := d.Port(), d.Model()
+		port, model := d.Port(), d.ofModel()
 		h.tree = append(h.tree, sysfs.Device{
 			Name: d.Name(), Node: nodeName(i), PCI: pci[i],
-			PartID: model.PartID, Firmware: model.Firmware(), BoardID: model.BoardID, NodeGUID: d.NodeGUID(),
+			PartID: model.partID, Firmware: model.firmware(), BoardID: model.boardID, NodeGUID: d.nodeGUID(),
 			Interface: port.Netdev,
 		})
 		describePort(&h.tree[i], d)
@@ -112,7 +112,7 @@ func (h *Host) describe() {
 // describePort describes a device's port as it is now.
 func describePort(t *sysfs.Device, d *Device) {
 	port := d.Port()
-	t.Rate, t.Active, t.GIDs = units.Rate(port.LinkRate), port.State == verbs.PortActive, d.GIDs()
+	t.Rate, t.Active, t.GIDs = units.Rate(port.LinkRate), port.State == verbs.PortActive, d.gids()
 	t.GIDTable = len(t.GIDs)
 }
 
@@ -163,7 +163,7 @@ func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscal
 	}
 	for i, d := range h.devices {
 		if node == nodeName(i) {
-			return d.OpenNode(p)
+			return d.openNode(p)
 		}
 	}
 	return nil, nil, syscall.ENOENT

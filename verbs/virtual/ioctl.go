@@ -125,7 +125,7 @@ func (c *context) queryGIDTable(x *call) syscall.Errno {
 	size := x.In(0)
 	_, to := x.Find(2)
 	d := c.node.dev
-	gids := d.GIDs()
+	gids := d.gids()
 	present := uint64(0)
 	for _, gid := range gids {
 		if !gid.IsUnspecified() {
@@ -155,7 +155,7 @@ func (c *context) queryGIDTable(x *call) syscall.Errno {
 }
 
 func (c *context) queryGIDEntry(x *call) syscall.Errno {
-	i, gids := x.In(1), c.node.dev.GIDs()
+	i, gids := x.In(1), c.node.dev.gids()
 	switch {
 	case x.In(0) != 1 || x.In(2) != 0 || i >= uint64(len(gids)):
 		return syscall.EINVAL

@@ -92,7 +92,7 @@ type player struct {
 func play(t testing.TB, d *Device, size int) *player {
 	t.Helper()
 	p := &player{t: t, arena: newArena(t, size)}
-	file, _, errno := d.OpenNode(&guest.Process{PID: os.Getpid(), Memory: p.arena})
+	file, _, errno := d.openNode(&guest.Process{PID: os.Getpid(), Memory: p.arena})
 	if errno != 0 {
 		t.Fatal(errno)
 	}

@@ -44,7 +44,7 @@ func Open(name string) (verbs.Device, error) {
 	return d, nil
 }
 
-// options are those that are not the provider's.
+// options are the options of the tags, without the provider's.
 type options struct {
 	Form    telemetry.DelayForm `yaml:"telemetry"`
 	TagType uint16              `yaml:"tagtype" eg:"0x88b5"`

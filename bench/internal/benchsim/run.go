@@ -6,9 +6,9 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/internal/reduced"
 	"github.com/sluice-rdma/sluice/bench/internal/simnet"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/des"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/internal/stats"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/quantile"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -60,17 +61,19 @@ func (o *Operations) add(key pairKey, l *life) {
 	o.counted++
 }
 
-// at is the range that a percentile falls in; nil if there is none.
+// at returns the range that a percentile falls in; nil if there is none.
 func (o *Operations) at(percentile float64) *operationRange {
-	left := percentile / 100 * float64(o.counted)
-	var last *operationRange
+	if o.counted == 0 {
+		return nil
+	}
+	rank := quantile.Rank(percentile/100, o.counted)
+	upTo := uint64(0)
 	for _, i := range slices.Sorted(maps.Keys(o.ranges)) {
-		last = o.ranges[i]
-		if left -= float64(last.n); left <= 0 {
-			break
+		if upTo += o.ranges[i].n; upTo >= rank {
+			return o.ranges[i]
 		}
 	}
-	return last
+	return nil
 }
 
 // Shown returns the requests to show of a host's NIC.

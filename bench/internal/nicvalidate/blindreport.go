@@ -146,7 +146,8 @@ func quantiles(sorted []float64) string {
 	return strings.Join(all, " / ") + " %"
 }
 
-// quantile is between the two next to it.
+// quantile interpolates between the two values next to it: a group has few rows, and package
+// quantile's, always one of the values, would jump with each new one.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -267,4 +267,6 @@ func threeOf(of []units.Time) string {
 	return fmt.Sprintf("%.0f / %.0f / %.0f", percentile(sorted, 50).Nanoseconds(), percentile(sorted, 99).Nanoseconds(), sorted[len(sorted)-1].Nanoseconds())
 }
 
+// percentile rounds its rank down, by which the page's figures are; package quantile rounds to
+// the nearest.
 func percentile(sorted []units.Time, p int) units.Time { return sorted[(len(sorted)-1)*p/100] }

@@ -1,9 +1,9 @@
 package simnet
 
 import (
+	"github.com/sluice-rdma/sluice/bench/internal/reduced"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -3,13 +3,13 @@
 package simnet
 
 import (
+	"github.com/sluice-rdma/sluice/bench/internal/windows"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/windows"
 	"github.com/sluice-rdma/sluice/units"
 )
 

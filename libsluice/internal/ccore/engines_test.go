@@ -16,12 +16,10 @@ import (
 	_ "github.com/sluice-rdma/sluice/cc/all" // so that none is forgotten
 	"github.com/sluice-rdma/sluice/cc/dcqcn"
 	"github.com/sluice-rdma/sluice/cc/dctcp"
-	"github.com/sluice-rdma/sluice/cc/fast"
 	"github.com/sluice-rdma/sluice/cc/hpcc"
 	"github.com/sluice-rdma/sluice/cc/poseidon"
 	"github.com/sluice-rdma/sluice/cc/powertcp"
 	"github.com/sluice-rdma/sluice/cc/pulser"
-	"github.com/sluice-rdma/sluice/cc/retcp"
 	"github.com/sluice-rdma/sluice/cc/swift"
 	"github.com/sluice-rdma/sluice/cc/thetapowertcp"
 	"github.com/sluice-rdma/sluice/cc/timely"
@@ -70,10 +68,6 @@ var engines = withOthers([]engine{
 	made("swift_plb", swift.New, swift.DefaultConfig,
 		func(c *swift.Config) { c.PLB = true },
 		func(c *swift.Config) { c.PLB, c.PLBShare, c.PLBIdleRounds, c.PLBRounds = true, 0.1, 1, 2 }),
-	made("fast", fast.New, fast.DefaultConfig,
-		func(*fast.Config) {},
-		func(c *fast.Config) { c.BaseRTT, c.Gamma, c.InitialRate = 12*us, 0.9, units.Gbps },
-		func(c *fast.Config) { c.BaseWindow, c.Alpha = 300*us, units.Gbps }),
 	made("dcqcn", dcqcn.New, dcqcn.DefaultConfig,
 		func(*dcqcn.Config) {},
 		func(c *dcqcn.Config) { c.Window, c.G, c.ByteCounter = true, 1.0/16, 100*units.KB },
@@ -86,9 +80,6 @@ var engines = withOthers([]engine{
 	made("pulser", pulser.New, pulser.DefaultConfig,
 		func(*pulser.Config) {},
 		func(c *pulser.Config) { c.SafeCwnd, c.InitialCwnd = 1, 50 }),
-	made("retcp", retcp.New, retcp.DefaultConfig,
-		func(*retcp.Config) {},
-		func(c *retcp.Config) { c.JumpUp, c.JumpDown, c.InitialCwnd = 8, 3, 20 }),
 	made("powertcp", powertcp.New, powertcp.DefaultConfig,
 		func(*powertcp.Config) {},
 		func(c *powertcp.Config) { c.OncePerRTT, c.MinCurrent, c.MaxWindow = true, 0, 1e6 },
@@ -108,6 +99,12 @@ var engines = withOthers([]engine{
 		func(c *poseidon.Config) { c.Target, c.Update = poseidon.TargetFixed, poseidon.UpdateRatio },
 		func(c *poseidon.Config) { c.Scaling, c.Update, c.AI = poseidon.ScalingCwnd, poseidon.UpdateAIMD, 3 }),
 })
+
+// changed are configurations of engines that have no row above, as changes of their defaults.
+var changed = map[string][]string{
+	"fast":  {"{base_rtt: 12us, gamma: 0.9, initial_rate: 1Gbps}", "{base_window: 300us, alpha: 1Gbps}"},
+	"retcp": {"{jump_up: 8, jump_down: 3, initial_cwnd: 20}"},
+}
 
 // spec is core.yaml's list of engines.
 type spec struct {
@@ -142,6 +139,13 @@ func withOthers(known []engine) []engine {
 			f := reflect.TypeOf(c).Elem().Field(i)
 			if err := yaml.Unmarshal([]byte(f.Tag.Get("yaml")+": "+f.Tag.Get("eg")), c); err != nil {
 				panic(fmt.Sprintf("%s: the example of %s: %v", s.Name, f.Name, err))
+			}
+			e.configs = append(e.configs, c)
+		}
+		for _, change := range changed[s.Name] {
+			c := s.DefaultConfig()
+			if err := yaml.Unmarshal([]byte(change), c); err != nil {
+				panic(fmt.Sprintf("%s: %s: %v", s.Name, change, err))
 			}
 			e.configs = append(e.configs, c)
 		}

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* entry is an address of an interface, in one piece: the C library's freeifaddrs frees the first of them. */
-struct entry {
+/* An address of an interface in one allocation with what it points to: the C library's freeifaddrs frees the first of them. */
+struct interface_address {
 	struct ifaddrs head;
 	char name[IFNAMSIZ];
 	struct sockaddr_in addr, mask, to;
 };
 
-static void fill(struct entry *e, const char *name, unsigned flags, const void *addr, uint32_t mask)
+static void fill(struct interface_address *e, const char *name, unsigned flags, const void *addr, uint32_t mask)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
 
@@ -33,7 +33,7 @@ static void fill(struct entry *e, const char *name, unsigned flags, const void *
 EXPORT int getifaddrs(struct ifaddrs **found)
 {
 	static const unsigned char loopback[] = {127, 0, 0, 1};
-	struct entry *all;
+	struct interface_address *all;
 
 	if (!simulated())
 		return NEXT(getifaddrs)(found);

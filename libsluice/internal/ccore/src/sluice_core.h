@@ -702,7 +702,7 @@ struct sluice_swift_pathed {
 	struct sluice_plb_paths paths;
 };
 
-/* Package cc/fast. */
+/* Package cc/internal/fast. */
 
 // sluice_fast_config is FAST*'s parameters.
 struct sluice_fast_config {
@@ -930,7 +930,7 @@ struct sluice_pulser {
 	struct sluice_control control;
 };
 
-/* Package cc/retcp. */
+/* Package cc/internal/retcp. */
 
 // sluice_retcp_config is reTCP's parameters.
 struct sluice_retcp_config {

@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/bench/internal/reduced"
+	"github.com/sluice-rdma/sluice/bench/internal/windows"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/hpcc"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/windows"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )

@@ -1,4 +1,4 @@
-package all_test
+package reduced_test
 
 import (
 	"bytes"
@@ -126,7 +126,7 @@ func TestMaxMinFairness(t *testing.T) {
 					}
 					recorded[s.Name][c.name] = got
 				} else if want := recorded[s.Name][c.name]; got != want {
-					t.Errorf("%s: got %+v, recorded is %+v: if it changed on purpose, SLUICE_LARGE=1 go test ./cc/all -run MaxMin -update", c.name, got, want)
+					t.Errorf("%s: got %+v, recorded is %+v: if it changed on purpose, SLUICE_LARGE=1 go test ./bench/internal/reduced -run MaxMin -update", c.name, got, want)
 				}
 			}
 		})
@@ -156,9 +156,9 @@ func TestPoseidonIsMaxMinFair(t *testing.T) {
 }
 
 const (
-	tableBegin = "<!-- Conformity, written by go test ./cc/all -update -->\n"
+	tableBegin = "<!-- Conformity, written by go test ./bench/internal/reduced -update -->\n"
 	tableEnd   = "<!-- end of conformity -->\n"
-	readme     = "../../docs/engines/README.md"
+	readme     = "../../../docs/engines/README.md"
 )
 
 // The table of docs/engines/README.md is what was recorded.
@@ -178,7 +178,7 @@ func TestTableOfConformity(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if table != old {
-		t.Errorf("the table of %s is not that of %s: go test ./cc/all -run TableOfConformity -update", readme, conformityFile)
+		t.Errorf("the table of %s is not that of %s: go test ./bench/internal/reduced -run TableOfConformity -update", readme, conformityFile)
 	}
 }
 

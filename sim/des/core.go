@@ -1,17 +1,16 @@
-package host
+package des
 
 import (
 	"github.com/sluice-rdma/sluice/internal/field"
-	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // FieldError is what is wrong with one field: Key is its name in scenarios.
 type FieldError = field.Error
 
-// Config is a host's core and the thread on it. The zero Config is a thread that has
+// CoreConfig is a host's core and the thread on it. The zero CoreConfig is a thread that has
 // a core to itself and takes no time for anything.
-type Config struct {
+type CoreConfig struct {
 	// Load is the share of the core's time that other work takes, at most 0.95.
 	Load float64 `yaml:"load" range:"[0,0.95]" as:"a share"`
 	// Burst is the mean length of a piece of that work, at least 100 ns if there
@@ -28,10 +27,10 @@ type Config struct {
 // leastBurst limits the pieces of other work; a spell of it lasts 1/(1-load) of them on average.
 const leastBurst = 100 * units.Nanosecond
 
-var settings = field.Of[Config]("host")
+var settings = field.Of[CoreConfig]("host")
 
 // Validate reports the first field that is out of range, as a *FieldError.
-func (c *Config) Validate() error {
+func (c *CoreConfig) Validate() error {
 	if err := settings.Check(c); err != nil {
 		return err
 	}
@@ -42,13 +41,33 @@ func (c *Config) Validate() error {
 }
 
 // Instant reports whether whatever the thread does is done at once.
-func (c *Config) Instant() bool { return c.Load == 0 && c.Wakeup == 0 && c.Post == 0 }
+func (c *CoreConfig) Instant() bool { return c.Load == 0 && c.Wakeup == 0 && c.Post == 0 }
 
-// Core is a host's core. It belongs to the goroutine that asks. Its answers never go
+// Core is a host's core, which a thread that posts and polls shares with other work. It
+// decides when that thread runs.
+//
+// Other work comes in pieces at random (a Poisson process), each of which takes an
+// exponential time of the core. It always preempts the thread: it represents
+// interrupts, the kernel's threads and processes of a higher priority. Pieces that
+// arrive while others run wait for them, so the other work is the queue M/M/1. With
+// a load of r and a mean of b a piece, the core is busy with it for a share r of
+// the time, in busy periods of b/(1-r) on average. A thread that becomes ready at a
+// random time waits for r b/(1-r)^2 on average, the rest of the busy period that it
+// meets. The thread's work takes no time from the other work.
+//
+// The arrival of other work depends on the stream of random numbers alone, not on
+// what the thread does or asks: two runs with the same stream have the same other
+// work.
+//
+// The core knows of no NIC and no verbs: callers ask it when the thread runs.
+// There is one, its frequency is constant, and no cache is cold after an
+// interruption.
+//
+// It belongs to the goroutine that asks. Its answers never go
 // back in time, so a question about a time before an answer may get that answer.
 type Core struct {
-	cfg  Config
-	rng  des.Stream
+	cfg  CoreConfig
+	rng  Stream
 	gap  units.Time // mean time from one piece of other work to the next
 	next units.Time // when the next one comes, or Never
 	busy units.Time // when all jobs so far are done
@@ -56,7 +75,7 @@ type Core struct {
 
 // NewCore returns a core whose other work follows from rng. The configuration has
 // to be valid.
-func NewCore(c Config, rng des.Stream) (*Core, error) {
+func NewCore(c CoreConfig, rng Stream) (*Core, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -69,7 +88,7 @@ func NewCore(c Config, rng des.Stream) (*Core, error) {
 }
 
 // Config returns what the core was made with.
-func (k *Core) Config() Config { return k.cfg }
+func (k *Core) Config() CoreConfig { return k.cfg }
 
 // Free returns when a thread that is ready at t runs: at t, or when the other work
 // pending at t, and all that arrives meanwhile, is done.

@@ -1,4 +1,4 @@
-package host
+package des
 
 import (
 	"math"
@@ -7,14 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 const us = units.Microsecond
 
-func core(t interface{ Fatal(args ...any) }, c Config, name string) *Core {
-	k, err := NewCore(c, des.NewStream(1, name))
+func core(t interface{ Fatal(args ...any) }, c CoreConfig, name string) *Core {
+	k, err := NewCore(c, NewStream(1, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +24,7 @@ func core(t interface{ Fatal(args ...any) }, c Config, name string) *Core {
 func TestWaitsAreThoseOfTheQueue(t *testing.T) {
 	for _, load := range []float64{0.1, 0.3, 0.5, 0.7} {
 		const burst = 20 * us
-		k := core(t, Config{Load: load, Burst: burst}, "wait")
+		k := core(t, CoreConfig{Load: load, Burst: burst}, "wait")
 		// Asked so seldom that one answer says little of the next.
 		const n = 200_000
 		var sum units.Time
@@ -51,7 +50,7 @@ func TestWaitsAreThoseOfTheQueue(t *testing.T) {
 // A thread that always has something to do gets what the other work leaves.
 func TestRunGetsTheRestOfTheCore(t *testing.T) {
 	for _, load := range []float64{0.2, 0.5, 0.8} {
-		k := core(t, Config{Load: load, Burst: 10 * us}, "run")
+		k := core(t, CoreConfig{Load: load, Burst: 10 * us}, "run")
 		var now units.Time
 		const work = 2 * units.Second
 		for range 1000 {
@@ -66,7 +65,7 @@ func TestRunGetsTheRestOfTheCore(t *testing.T) {
 // What the thread asks changes nothing of the other work, and no answer is early.
 func TestOtherWorkIsItsOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Load: rapid.Float64Range(0.01, 0.95).Draw(t, "load"), Burst: units.Time(rapid.Int64Range(int64(leastBurst), int64(100*us)).Draw(t, "burst"))}
+		cfg := CoreConfig{Load: rapid.Float64Range(0.01, 0.95).Draw(t, "load"), Burst: units.Time(rapid.Int64Range(int64(leastBurst), int64(100*us)).Draw(t, "burst"))}
 		one, two := core(t, cfg, "x"), core(t, cfg, "x")
 		end := units.Time(0)
 		for range rapid.IntRange(0, 50).Draw(t, "questions") {
@@ -91,14 +90,14 @@ func TestOtherWorkIsItsOwn(t *testing.T) {
 }
 
 func TestIdleHost(t *testing.T) {
-	k := core(t, Config{Post: us}, "idle")
+	k := core(t, CoreConfig{Post: us}, "idle")
 	if at := k.Free(7 * us); at != 7*us {
 		t.Errorf("free at %v", at)
 	}
 	if at := k.Run(7*us, 3*us); at != 10*us {
 		t.Errorf("done at %v", at)
 	}
-	for c, instant := range map[Config]bool{
+	for c, instant := range map[CoreConfig]bool{
 		{}: true, {Burst: us}: true, {Load: 0.1, Burst: us}: false, {Wakeup: 1}: false, {Post: 1}: false,
 	} {
 		if c.Instant() != instant {
@@ -109,27 +108,27 @@ func TestIdleHost(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
-		Config
+		CoreConfig
 		field string
 	}{
-		{Config{Load: -0.1, Burst: us}, "load"},
-		{Config{Load: 0.96, Burst: us}, "load"},
-		{Config{Load: math.NaN(), Burst: us}, "load"},
-		{Config{Load: 0.5}, "burst"},
-		{Config{Load: 0.5, Burst: 2 * units.Second}, "burst"},
-		{Config{Wakeup: -1}, "wakeup"},
-		{Config{Wakeup: 2 * units.Second}, "wakeup"},
-		{Config{Post: -1}, "post"},
-		{Config{Post: 2 * units.Millisecond}, "post"},
+		{CoreConfig{Load: -0.1, Burst: us}, "load"},
+		{CoreConfig{Load: 0.96, Burst: us}, "load"},
+		{CoreConfig{Load: math.NaN(), Burst: us}, "load"},
+		{CoreConfig{Load: 0.5}, "burst"},
+		{CoreConfig{Load: 0.5, Burst: 2 * units.Second}, "burst"},
+		{CoreConfig{Wakeup: -1}, "wakeup"},
+		{CoreConfig{Wakeup: 2 * units.Second}, "wakeup"},
+		{CoreConfig{Post: -1}, "post"},
+		{CoreConfig{Post: 2 * units.Millisecond}, "post"},
 	} {
-		if _, err := NewCore(c.Config, des.NewStream(1, "x")); err == nil || !strings.Contains(err.Error(), c.field+" is") {
-			t.Errorf("%+v: %v", c.Config, err)
+		if _, err := NewCore(c.CoreConfig, NewStream(1, "x")); err == nil || !strings.Contains(err.Error(), c.field+" is") {
+			t.Errorf("%+v: %v", c.CoreConfig, err)
 		}
 	}
 }
 
 func TestNoAllocations(t *testing.T) {
-	k := core(t, Config{Load: 0.5, Burst: us}, "alloc")
+	k := core(t, CoreConfig{Load: 0.5, Burst: us}, "alloc")
 	var now units.Time
 	if n := testing.AllocsPerRun(1000, func() { now = k.Run(k.Free(now+10*us), us) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/windows"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
-	"github.com/sluice-rdma/sluice/sim/windows"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -1,14 +1,14 @@
-package all_test
+package reduced_test
 
 import (
 	"math"
 	"os"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/reduced"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"

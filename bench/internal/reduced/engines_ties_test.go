@@ -1,4 +1,4 @@
-package all_test
+package reduced_test
 
 import (
 	"math"
