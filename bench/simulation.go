@@ -192,7 +192,10 @@ func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Con
 	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
 	c.CutImmediate = true // messages of a workload end with immediate data, and count as Writes
 	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
-	c.Clock, c.Group = rttClocks[shim.Clock], groupings[shim.Group]
+	c.Clock = rttClocks[shim.Clock]
+	if shim.Group != nil {
+		c.Group = groupings[*shim.Group]
+	}
 	c.LineRate, c.BaseRTT = line, s.baseRTT
 	c.Engine = s.noisy(name, func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) })
 	c.Observe = h.observe

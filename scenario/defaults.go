@@ -44,7 +44,6 @@ func Default() *Scenario {
 			Segment:        16 * units.KiB,
 			CalibrateEvery: units.Millisecond,
 			Clock:          ClockCalibrated,
-			Group:          "none",
 		},
 		Host:  Host{Burst: 20 * units.Microsecond},
 		Verbs: Verbs{PostList: 1, CQMod: 1, HugePages: true},

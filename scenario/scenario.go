@@ -347,9 +347,9 @@ type Shim struct {
 	// of its completion; `software`, from the host's post to its poll.
 	Clock string `yaml:"clock" eg:"software" one:"calibrated nic software"`
 	// Which queue pairs of a host share an engine, with its rate and window: those to one
-	// `destination`, those of it by one `path` (source port), or all of a `port`. With `none` each has
-	// its own.
-	Group string `yaml:"group" eg:"destination" one:"none destination path port"`
+	// `destination`, those of it by one `path` (source port), or all of a `port`. With `none`, or if
+	// left out, each has its own.
+	Group *string `yaml:"group" eg:"destination" one:"none destination path port"`
 }
 
 // Measure chooses what is sampled over time.

@@ -176,6 +176,9 @@ func (sys *System) readEngine(d *tree.Document, path string) bool {
 	return len(d.Errs) == errs
 }
 
+// grouped reports whether queue pairs share engines.
+func (s *Shim) grouped() bool { return s.Group != nil && *s.Group != "none" }
+
 // checkNeeds notes what the engine lives on and does not get. g is nil if it is at fault itself.
 func (sys *System) checkNeeds(d *tree.Document, path string, g *fabric.Topology) {
 	x, own := &sys.Scheme, sys.Fabric.class(sys.NIC.Priority)
@@ -188,7 +191,7 @@ func (sys *System) checkNeeds(d *tree.Document, path string, g *fabric.Topology)
 		{x.EIN && own.EIN.Gradient == 0, "lives on incast notifications, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water"},
 		{x.Circuit && g != nil && !hasCircuits(g), "lives on circuits that come and go, and the network has none: set topology.kind to rdcn"},
 		{sys.needsSwitches() && !sys.Offload(), "needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto"},
-		{sys.Shim.Group != "none" && sys.Offload(), "runs in the NIC, which has no groups: set nic.mode to host, or shim.group to none"},
+		{sys.Shim.grouped() && sys.Offload(), "runs in the NIC, which has no groups: set nic.mode to host, or shim.group to none"},
 	} {
 		if need.lacks {
 			d.Fail(path, "%s %s", sys.Engine, need.says)
