@@ -57,7 +57,8 @@ func (d *Devices) Collect(ch chan<- prometheus.Metric) {
 			collectShim(label, shim, ch)
 			dev = shim.Unwrap()
 		}
-		if c, ok := dev.(counting); ok {
+		// A simulated device's counters are for those who run its time: a scrape has no part in it.
+		if c, ok := dev.(counting); ok && !verbs.Simulated(dev) {
 			collectCounters(label, c, d.once, ch)
 		}
 	}

@@ -24,7 +24,8 @@ func (c *counted) add(nic *nicmodel.NIC, num uint32) {
 }
 
 // Counters returns what happened to the device's packets, by name: those of the kernel's hw_counters where it has
-// one for it. They have queue pairs that are gone, too.
+// one for it. They have queue pairs that are gone, too. As all of the device's methods it is for the applications of
+// verbs.Run, or for whoever drives the simulation outside of it.
 func (d *Device) Counters() map[string]uint64 {
 	c, s := d.past, d.nic.Stats()
 	for num := range d.qps { // sums, in whatever order
