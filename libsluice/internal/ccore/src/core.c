@@ -889,15 +889,21 @@ sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q)
 }
 
 // sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
-struct sluice_control sluice_core_qp_control(struct sluice_core_qp *q)
+struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q)
 {
-	return sluice_driver_control(&sluice_core_qp_loop_of(q)->driver);
+	if (q->member != NULL) {
+		return sluice_core_group_control(q->member->group);
+	}
+	return sluice_driver_control(&q->loop.driver);
 }
 
 // sluice_core_qp_engine is the engine, or nil.
-struct sluice_engine *sluice_core_qp_engine(struct sluice_core_qp *q)
+struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q)
 {
-	return sluice_driver_engine(&sluice_core_qp_loop_of(q)->driver);
+	if (q->member != NULL) {
+		return sluice_driver_engine(&q->member->group->loop.driver);
+	}
+	return sluice_driver_engine(&q->loop.driver);
 }
 
 // sluice_core_qp_outstanding is the payload bytes that the provider has.

@@ -2922,10 +2922,10 @@ int64_t sluice_core_qp_index(const struct sluice_core_qp *q);
 sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q);
 
 // sluice_core_qp_control returns the engine's Control; without an engine, the line rate.
-struct sluice_control sluice_core_qp_control(struct sluice_core_qp *q);
+struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q);
 
 // sluice_core_qp_engine is the engine, or nil.
-struct sluice_engine *sluice_core_qp_engine(struct sluice_core_qp *q);
+struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q);
 
 // sluice_core_qp_outstanding is the payload bytes that the provider has.
 sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);

@@ -172,10 +172,20 @@ func (q *QP) Index() int { return int(q.index) }
 func (q *QP) State() ib.QPState { return q.state }
 
 // Control returns the engine's Control; without an engine, the line rate.
-func (q *QP) Control() cc.Control { return q.loopOf().driver.Control() }
+func (q *QP) Control() cc.Control {
+	if q.member != nil {
+		return q.member.group.Control()
+	}
+	return q.loop.driver.Control()
+}
 
 // Engine is the engine, or nil.
-func (q *QP) Engine() cc.Engine { return q.loopOf().driver.Engine() }
+func (q *QP) Engine() cc.Engine {
+	if q.member != nil {
+		return q.member.group.loop.driver.Engine()
+	}
+	return q.loop.driver.Engine()
+}
 
 // Outstanding is the payload bytes that the provider has.
 func (q *QP) Outstanding() units.Bytes { return q.table.Outstanding() }
