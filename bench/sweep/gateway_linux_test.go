@@ -18,7 +18,8 @@ const versitygw = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 func newGateway(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "install", versitygw)
+	// Its speed is nobody's concern, and optimising it would take longer than the test.
+	build := exec.CommandContext(t.Context(), "go", "install", "-gcflags=github.com/...=-N -l", "-ldflags=-s -w", versitygw)
 	build.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("%s can't be built: %v\n%s", versitygw, err, out)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// TestStorm runs 10,000 seeds over what applications can be linked with, 120 with
+// TestStorm runs 3,600 seeds over what applications can be linked with, 120 with
 // -short. "sluice storm" runs more.
 func TestStorm(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run's memory is small and short-lived
@@ -28,7 +28,7 @@ func TestStorm(t *testing.T) {
 		t.Run(strings.Trim(over.provider+" "+over.shim, " "), func(t *testing.T) {
 			c := Default()
 			c.Provider, c.Shim = over.provider, over.shim
-			n := uint64(1700)
+			n := uint64(600)
 			if testing.Short() {
 				n = 20
 			}

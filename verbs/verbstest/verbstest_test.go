@@ -58,6 +58,9 @@ func run(t *testing.T, a, b string, port, gid int) {
 		{"shim on one side", shimmed, plain, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if a == b && c.name == "shim on one side" {
+				t.Skip("both sides are one device")
+			}
 			e := verbstest.Ends{A: c.a(t, a), Port: port, GIDA: gid, GIDB: gid, KeepsCompletions: c.keeps}
 			if e.B = e.A; b != a {
 				e.B = c.b(t, b)

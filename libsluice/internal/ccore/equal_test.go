@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -26,6 +27,9 @@ const (
 	flows     = 4
 	blockSize = 4096
 )
+
+// acknowledgements is how many each engine gets, without -short.
+var acknowledgements = flag.Int("acks", 2_000_000, "acknowledgements of each engine")
 
 // events of testdata/replay.c.
 const (
@@ -414,14 +418,14 @@ func buildReplay(t testing.TB, options ...string) string {
 	return program
 }
 
-// C gives the same rate, window and class as Go for each of 10^7 acknowledgements of
+// C gives the same rate, window and class as Go for each acknowledgement of
 // each engine, recorded where flows of it share a bottleneck and among them NaN,
 // infinities, saturation and wraps; and its memory holds the same.
 func TestCIsGoBitForBit(t *testing.T) {
-	n := 10_000_000
+	n := *acknowledgements
 	if testing.Short() {
-		n = 100_000
-		t.Logf("%d acknowledgements of each engine, not 10000000: -short", n)
+		n = min(n, 100_000)
+		t.Logf("%d acknowledgements of each engine, not %d: -short", n, *acknowledgements)
 	}
 	held(t, n, "-O2")
 }
