@@ -188,7 +188,7 @@ test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (d
 # As many packages at once as there are processors, each with one worker.
 fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
 	@grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u | \
-	GO='$(GO)' FUZZTIME='$(FUZZTIME)' xargs -n 1 -P "$$(getconf _NPROCESSORS_ONLN)" tools/fuzz/package.sh
+	GO='$(GO)' FUZZTIME='$(FUZZTIME)' UNGUIDED='$(UNGUIDED)' xargs -n 1 -P "$$(getconf _NPROCESSORS_ONLN)" tools/fuzz/package.sh
 
 test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx5_0 [PEER=mlx5_1] (docs/real-nic.md)
 	@[ -n "$(DEV)" ] || { echo 'name a device of ibv_devices: make test-hw DEV=mlx5_0'; exit 2; }

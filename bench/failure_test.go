@@ -188,6 +188,7 @@ workloads: [{kind: flows, message: 256KiB, flows: [{src: h0, dst: h1, size: 10MB
 
 // Failures that are drawn happen at the same times in each system, and again with the same seed.
 func TestDrawnFailures(t *testing.T) {
+	notUnderRace(t)
 	timelines := func(seed uint64) []string {
 		s := parse(t, `
 duration: 20ms

@@ -174,6 +174,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1KB}]}]
 // Flows without end stop when told, share the link, and are in series and figures as
 // they are with staged NICs; the same seed gives the same bytes.
 func TestReducedSameSeedSameBytes(t *testing.T) {
+	notUnderRace(t)
 	text := func(seed uint64) []byte {
 		r, err := Run(parse(t, `
 duration: 2ms

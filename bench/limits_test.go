@@ -164,6 +164,7 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 
 // The sentence names what limits, of which one knows by how the workload was made.
 func TestWhatLimits(t *testing.T) {
+	notUnderRace(t)
 	const gbps = units.Gbps
 	for _, c := range []struct {
 		name     string

@@ -10,6 +10,7 @@ import (
 // engine in the host goes on at the rate that it had, and does not take the timeout for a
 // queue of that length. So it is with a queue pair's own timer and with the shorter ones of a device.
 func TestRatesAfterAnOutage(t *testing.T) {
+	notUnderRace(t)
 	for _, nic := range []string{
 		"{mode: host, timeout: 8}", // 1 ms
 		"{mode: host, preset: cx5, with: {transport: {adp_retrans: {enabled: true, timeout_init_low_bound: 8}}}}", // the same, of 67 ms
@@ -47,6 +48,7 @@ fabric: {pfc: {enabled: false}, failures: [{link: tor0->h1, at: 5ms, for: 2ms, d
 // Two flows of a card into one port share it, whichever starts first, though the round trip over the full buffer is longer than
 // slow restart's period: neither lowers its rate twice for one overflow.
 func TestSharesOfALossyIncast(t *testing.T) {
+	notUnderRace(t)
 	for _, start := range []string{"0s", "13us", "700us"} {
 		s, err := scenario.Parse("shares", []byte(`
 topology: {kind: star, hosts: 3, host_rate: 100Gbps}

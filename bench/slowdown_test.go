@@ -12,6 +12,7 @@ import (
 // The distribution of slowdown agrees with the bins by size, of which each has at
 // most its own share of it.
 func TestSlowdownDistribution(t *testing.T) {
+	notUnderRace(t)
 	s, err := scenario.Load("websearch", "duration=3ms", "warmup=0", "workloads[websearch].stop=2ms")
 	if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,16 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/sluice-rdma/sluice/bench/sweep"
+	"github.com/sluice-rdma/sluice/internal/racedetector"
 )
 
 // TestSweepJobs runs what the job files start, once for each index of their arrays, with
 // the variable of the engine: each task runs its own cells alone, and all of them together
 // give the table of a run without an engine.
 func TestSweepJobs(t *testing.T) {
+	if racedetector.On {
+		t.Skip("tests of bench/sweep run the same goroutines under the race detector")
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

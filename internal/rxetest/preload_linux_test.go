@@ -106,20 +106,20 @@ func gid4(t *testing.T, ctx context.Context, m *meeting) string {
 // preloadRate paces ib_write_bw at a rate far below what the guest can do, and
 // expects what leaves the guest within 2 percent of it. perftest's own figure is no
 // measure: it takes time from the processor's cycles, whose number in a second an
-// emulated guest does not keep. So the interface's counter is read twice, some 115
+// emulated guest does not keep. So the interface's counter is read twice, some 57
 // segments apart, when a segment has just left. Being off is tried again: while other
 // programs have the host's processors, segments are late by milliseconds (the gap is
 // 262 ms for that reason), and so is the shell that reads the counter.
 func preloadRate(t *testing.T, m *meeting, preload, how string) {
-	const mbps, tolerance, attempts = 0.5, 0.02, 4
+	const mbps, tolerance, attempts, seconds = 0.5, 0.02, 4, 15
 	const segment = 16384
 	var got float64
 	for range attempts {
 		ctx := pairContext(t)
-		server := m.start(t, ctx, "sluice perf write_bw -d SOFT "+patient+" -s 65536 -n 45")
+		server := m.start(t, ctx, "sluice perf write_bw -d SOFT "+patient+" -s 65536 -n 26")
 		check(t, server.ready(ctx))
 		client := m.start(t, ctx, preload+"SLUICE_RATE="+strconv.FormatFloat(mbps, 'f', -1, 64)+"Mbps ib_write_bw -F -x GID4 "+patient+
-			" -s 65536 -n 45 "+how+"HOST4")
+			" -s 65536 -n 26 "+how+"HOST4")
 		var at, sent [2]float64
 		const counter = "/sys/class/net/eth0/statistics/tx_bytes"
 		before, err := m.at.Run(ctx, "cat", counter)
@@ -134,7 +134,7 @@ func preloadRate(t *testing.T, m *meeting, preload, how string) {
 			read up idle </proc/uptime
 			usleep 50000
 			echo $up $(cat `+counter+`)
-		}; edge; sleep 30; edge`)
+		}; edge; sleep `+strconv.Itoa(seconds)+`; edge`)
 		check(t, err)
 		_, err = fmt.Sscan(samples.Output, &at[0], &sent[0], &at[1], &sent[1])
 		check(t, err)
