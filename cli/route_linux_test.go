@@ -114,7 +114,9 @@ func newHosts(t *testing.T, sides [2]side) *hosts {
 			eth, err := netlink.LinkByName("eth")
 			must(err)
 			for _, r := range s.routes {
-				r.LinkIndex = eth.Attrs().Index
+				if r.Type == 0 {
+					r.LinkIndex = eth.Attrs().Index
+				}
 				must(netlink.RouteReplace(&r))
 			}
 			if s.up != nil {
@@ -259,7 +261,29 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestRouteVirtual is the same for a program that finds its address by rdma_resolve_addr.
+// TestNoRoute holds that a client whose peer can't be reached says so at once, and why.
+func TestNoRoute(t *testing.T) {
+	h := newHosts(t, [2]side{{addrs: []string{"10.9.1.1/24", "fd01::1/64"}, routes: []netlink.Route{{Dst: prefix(t, "10.8.0.0/16"), Type: unix.RTN_PROHIBIT}}}, {addrs: []string{"10.9.1.2/24"}}})
+	for _, c := range []struct{ addr, says string }{
+		{"10.7.0.1", "the route to 10.7.0.1: network is unreachable"},
+		{"10.8.0.1", "the route to 10.8.0.1: permission denied"},
+		{"10.9.1.255", "the route to 10.9.1.255: network is unreachable: it is a broadcast's"},
+		{"fd02::1", "the route to fd02::1: network is unreachable"},
+		{"224.0.0.1", "224.0.0.1: invalid argument: no host's address"},
+	} {
+		for _, args := range [][]string{{"rping", "-c", "-a", c.addr, "-d", "soft:eth"}, {"perf", "write_bw", "-R", "-d", "soft:eth", c.addr}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			out := &output{}
+			err := h.start(ctx, t, 0, out, args).Wait()
+			if ctx.Err() != nil || err == nil || !strings.Contains(out.text(), c.says) {
+				t.Errorf("%q: %v, want it to say %q:\n%s", args, err, c.says, out.text())
+			}
+			cancel()
+		}
+	}
+}
+
+// TestRouteVirtual is TestRoute for a program that finds its address by rdma_resolve_addr.
 func TestRouteVirtual(t *testing.T) {
 	rping, err := exec.LookPath("rping")
 	if err != nil {
@@ -274,7 +298,7 @@ func TestRouteVirtual(t *testing.T) {
 	h.serve(t, 1, []string{"rping", "-s", "-d", "soft:eth"}, []string{"virtual", "-d", "soft:eth", "--", rping, "-c", "-a", "10.9.2.2", "-C", "3", "-V"})
 }
 
-// TestRouteLinked is the same for a program that links the shim, as README's does.
+// TestRouteLinked is TestRoute for a program that links the shim, as README's does.
 func TestRouteLinked(t *testing.T) {
 	h := newHosts(t, [2]side{{addrs: []string{"10.9.1.1/24", "10.9.2.1/24"}}, {addrs: []string{"10.9.2.2/24"}}})
 	for server, addr := range [2]string{"10.9.2.1", "10.9.2.2"} {

@@ -2,12 +2,14 @@ package rdmacm
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync"
 
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+	"github.com/sluice-rdma/sluice/verbs/route"
 )
 
 // Conn is a connection.
@@ -40,7 +42,8 @@ func (d *driver) newConn(id uint32, qp verbs.QP, local, remote netip.AddrPort) *
 
 // Dial connects qp, which must be in RESET or INIT, to the listener at addr. It waits
 // for the answer, until ctx is done. If the other side refuses, the error is a
-// *RejectError; without an answer, it is verbs.ErrTimeout after about 20 s.
+// *RejectError; without an answer, it is verbs.ErrTimeout after about 20 s; where the
+// kernel has no route to addr, it is that of route.Reachable, at once.
 func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.QP, p Params) (*Conn, error) {
 	if m := managerOf(verbs.Bottom(dev)); m != nil {
 		return m.Dial(ctx, verbs.Bottom(dev), addr, qp, p)
@@ -62,6 +65,9 @@ func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.Q
 	path, mtu, err := pathTo(dev, p.LocalAddr, addr.Addr())
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v: it needs one of the peer's IP version, and LocalAddr must be one of its own", err)
+	}
+	if err := route.Reachable(dev, port, path.Local, addr.Addr()); err != nil {
+		return nil, fmt.Errorf("dial %v: %w", addr, err)
 	}
 	if len(p.Private) > DialPrivateBytes {
 		return bad(verbs.ErrInvalid, "%d bytes of private data: a connection request has room for %d", len(p.Private), DialPrivateBytes)

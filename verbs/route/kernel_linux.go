@@ -38,7 +38,7 @@ func kernel(peer, from netip.Addr, by string) (Way, error) {
 	if err != nil {
 		return bad(err)
 	}
-	w := Way{Interface: out.Attrs().Name, MTU: out.Attrs().MTU, Itself: r.Type == unix.RTN_LOCAL}
+	w := Way{Interface: out.Attrs().Name, MTU: out.Attrs().MTU, Itself: r.Type == unix.RTN_LOCAL, ToMany: r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST}
 	if r.MTU > 0 {
 		w.MTU = min(w.MTU, r.MTU)
 	}

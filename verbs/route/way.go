@@ -10,6 +10,8 @@ type Way struct {
 	MTU int
 	// Itself: the address is one of this host's own, and packets do not leave it.
 	Itself bool
+	// ToMany: the address is that of a broadcast or a multicast group.
+	ToMany bool
 }
 
 // lookup asks for the way to a peer: from an address, by an interface, unless they are
