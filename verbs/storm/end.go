@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // end is one end of a connection.
@@ -202,8 +203,23 @@ func (w *peer) misbehave(e *end) {
 	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
 		w.pause(e)
 	}
+	if shim := e.guard().shim(); shim != nil && r.IntN(64) == 0 {
+		w.share(e, shim)
+	}
 	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && w.pending(e) < w.weather.depth && r.IntN(n) == 0 {
 		w.trespass(e)
+	}
+}
+
+// share gives a queue pair another share of its group, or one that none has.
+func (w *peer) share(e *end, q *paced.QP) {
+	weight, class := w.p.Rand.IntN(paced.MaxWeight+3)-1, w.p.Rand.IntN(paced.Classes+2)-1
+	var want error
+	if weight < 1 || weight > paced.MaxWeight || class < 0 || class >= paced.Classes {
+		want = verbs.ErrInvalid
+	}
+	if err := q.SetShare(weight, class); !refused(err, want) {
+		w.p.Failf("rule 20: connection %v: weight %d in class %d: %v, expected %v", e.link.id, weight, class, err, want)
 	}
 }
 
@@ -407,7 +423,7 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
 		e.untoken = e.untoken || wc.Flags&verbs.WCWithInv != 0
-		if err := e.theirs.delivered(e.received, wc, slot, e.hello.token); err != nil {
+		if err := e.theirs.delivered(e.received, wc, slot, e.hello.token, w.p.cutsImmediate()); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 		if w.srq != nil {

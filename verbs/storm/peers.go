@@ -472,6 +472,7 @@ func (w *peer) parameters() (verbs.RCParams, rdmacm.Params) {
 	p := verbs.DefaultRC()
 	p.PathMTU, p.Timeout, p.MinRNRTimer = w.weather.mtu, w.weather.timeout, w.weather.minRNR
 	p.MaxRdAtomic, p.MaxDestRdAtomic = w.weather.rdAtomic, w.weather.rdAtomic
+	p.FlowLabel = w.p.Rand.Uint32N(3)
 	m := rdmacm.DefaultParams()
 	m.MinRNRTimer, m.Timeout = p.MinRNRTimer, p.Timeout
 	return p, m

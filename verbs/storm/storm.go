@@ -224,7 +224,7 @@ func (r *run) shim(p *Process) (verbs.Device, error) {
 	}
 	c := paced.DefaultConfig()
 	c.Segment = segmentBytes
-	erratically := drawShim(r.cfg.Seed, &c)
+	erratically := drawShim(&r.cfg, &c)
 	switch {
 	case r.cfg.Shim == "none":
 	case erratically:

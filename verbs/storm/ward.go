@@ -28,6 +28,7 @@ type ward struct {
 	cqs                   map[verbs.CQ]*wardCQ
 	srqs                  map[verbs.SRQ]*wardSRQ
 	paces                 map[uint32]*pace // of the shim's queue pairs, by their numbers
+	lanes                 map[string]*lane // of the shim's groups
 	shim                  *paced.Config    // nil for none
 	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
 	accepted              uint64           // requests of the program
@@ -264,9 +265,14 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	own.QP = q
 	if p.w.shim != nil {
-		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), window: cc.Unlimited}
-		if port, err := p.w.Port(1); err == nil {
-			own.pace.line = units.Rate(port.LinkRate)
+		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), lane: &lane{window: cc.Unlimited}}
+		if own.pace.line = p.w.shim.LineRate; own.pace.line == 0 {
+			if port, err := p.w.Port(1); err == nil {
+				own.pace.line = units.Rate(port.LinkRate)
+			}
+		}
+		if own.pace.wire = p.w.shim.NICRate; own.pace.wire == 0 {
+			own.pace.wire = own.pace.line
 		}
 		p.w.paces[q.Num()] = own.pace
 	}

@@ -107,7 +107,9 @@ func (r *receives) post(wrs []verbs.RecvWR) {
 func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	o, t := q.quiet(), q.twin
 	if t == nil {
-		return q.QP.Modify(a, mask)
+		err := q.QP.Modify(a, mask)
+		q.forgets(err, &a, mask)
+		return err
 	}
 	before, repairs := t.state, q.QP.(verbs.RepairsQP).Repairs()
 	if mask&verbs.AttrState != 0 && a.State == ib.RTS && before == ib.SQD {
@@ -117,6 +119,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		t.state = before
 		return err
 	}
+	q.forgets(nil, &a, mask)
 	if mask&verbs.AttrAccess != 0 && before <= ib.Init {
 		t.access = a.Access
 	}
@@ -142,6 +145,14 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		t.enterErr(ib.WCSuccess, false)
 	}
 	return nil
+}
+
+// forgets takes note that a queue pair has forgotten all, by RESET.
+func (q *wardQP) forgets(err error, a *verbs.QPAttr, mask verbs.QPAttrMask) {
+	if q.pace != nil && err == nil && mask&verbs.AttrState != 0 && a.State == ib.Reset {
+		q.pace.reset()
+		q.w.leave(q.pace)
+	}
 }
 
 // Query implements verbs.QP.
@@ -182,6 +193,9 @@ func (w *ward) forget(q *wardQP) {
 	delete(w.tells, q.QP.Num())
 	if num := q.QP.Num(); w.paces[num] == q.pace {
 		delete(w.paces, num)
+		if q.pace != nil {
+			w.leave(q.pace)
+		}
 	}
 }
 
