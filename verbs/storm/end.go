@@ -532,7 +532,7 @@ func (w *peer) over(e *end) {
 		c.asked = nil
 	}
 	if e.connection != 0 && w.agent != nil && !e.parted {
-		_ = w.agent.core.Disconnect(w.p.Now(), e.connection, nil)
+		_ = w.agent.core.Disconnect(w.p.Now(), e.connection)
 		w.agent.drain()
 	}
 	w.regain(e)
