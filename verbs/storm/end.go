@@ -53,6 +53,7 @@ type end struct {
 	untoken       bool // the token is taken away
 	tampered      bool // memory was taken away, or memory asked for that is not the connection's
 	trespassed    bool // the latter: no more is posted
+	impatient     bool // it does not wait for receives for ever
 	paused        bool // its send queue has been drained, once
 	draining      bool // the send queue is, until the event that it has
 	finished      bool
@@ -188,7 +189,7 @@ func (w *peer) pump(e *end) bool {
 	if did {
 		e.moved = w.p.Now()
 	} else {
-		w.impatient(e)
+		w.lookAfter(e)
 	}
 	return did
 }
@@ -291,9 +292,9 @@ const recvID = 1 << 32
 // to give up.
 const impatience = 2 * units.Second
 
-// impatient breaks off a connection that does not move, and reports it if both its ends
+// lookAfter breaks off a connection that does not move, and reports it if both its ends
 // are there and nothing has gone wrong for long.
-func (w *peer) impatient(e *end) {
+func (w *peer) lookAfter(e *end) {
 	if w.p.Now()-e.moved < impatience {
 		return
 	}
@@ -461,6 +462,10 @@ func (e *end) status(w *peer, wc *verbs.WC) {
 		other := e.link.other(e.side)
 		if e.began > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && !other.tampered && !e.excused {
 			w.p.Failf("connection %v: request %d: %v, and the other end is there", e.link.id, wc.WRID, wc.Status)
+		}
+	case ib.WCRNRRetryExcErr:
+		if !e.impatient && !e.tampered {
+			w.p.Failf("connection %v: request %#x: %v, and it asks again without end", e.link.id, wc.WRID, wc.Status)
 		}
 	default:
 		other := e.link.other(e.side)

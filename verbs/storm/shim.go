@@ -107,7 +107,9 @@ func drawShim(cfg *Config, c *paced.Config) (erratic bool) {
 		c.LineRate = units.Rate(1+r.IntN(24)) * units.Gbps
 	}
 	if cfg.Provider == "sim" && r.IntN(3) == 0 {
-		c.NICRate = c.LineRate/2 + units.Rate(r.IntN(10))*units.Mbps
+		if c.NICRate = c.LineRate / 2; c.LineRate == 0 {
+			c.NICRate = units.Rate(1+r.IntN(20)) * units.Gbps
+		}
 	}
 	return erratic
 }

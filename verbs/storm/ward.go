@@ -355,6 +355,14 @@ func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 	return n, err
 }
 
+// Resize implements verbs.ResizableCQ.
+func (c *wardCQ) Resize(cqe int) error {
+	if r, ok := c.CQ.(verbs.ResizableCQ); ok {
+		return r.Resize(cqe)
+	}
+	return verbs.Errorf("resize_cq", c.w.Name(), verbs.ErrNotSupported, "")
+}
+
 // told is what the network has told of a completion that the last Poll has returned.
 func (c *wardCQ) told(wc *verbs.WC) signals {
 	t := &c.w.telemetry
