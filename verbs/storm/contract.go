@@ -148,6 +148,9 @@ func (q *guardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrState != 0 && a.State == ib.Reset {
 		q.sends, q.recvs, q.failed, q.accepted, q.empty = nil, nil, false, 0, 0
 	}
+	if mask&verbs.AttrState != 0 && a.State == ib.RTS && q.init.Type != ib.RC {
+		q.failed = false // the send queue goes on, from SQE
+	}
 	if own, shim := q.p.ward.paces[q.Num()], q.shim(); own != nil && shim != nil && mask&verbs.AttrMaxQPRdAtomic != 0 && a.State == ib.RTS {
 		own.mtu = units.Bytes(q.mtu)
 		q.p.ward.join(own, &q.av, shim.Control())

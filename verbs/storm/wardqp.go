@@ -112,7 +112,7 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		return err
 	}
 	before, repairs := t.state, q.QP.(verbs.RepairsQP).Repairs()
-	if mask&verbs.AttrState != 0 && a.State == ib.RTS && before == ib.SQD {
+	if mask&verbs.AttrState != 0 && a.State == ib.RTS && (before == ib.SQD || before == ib.SQE) {
 		t.state, t.dirty = ib.RTS, true // what waits leaves within the call
 	}
 	if err := q.QP.Modify(a, mask); err != nil {
