@@ -90,6 +90,7 @@ func (r *run) buildSim() error {
 	if scheme, err := cc.Lookup(r.cfg.Shim); err == nil {
 		carried.Telemetry = scheme.Telemetry
 	}
+	r.stamps = timers.IntN(2) == 0
 	congestion := func(int) (nicmodel.Congestion, int, error) { return carried, 0, nil }
 	frames := nicmodel.NewFrames(net)
 	for i := range r.cfg.Processes {
@@ -98,7 +99,11 @@ func (r *run) buildSim() error {
 			return err
 		}
 		nic.Impair(r)
-		r.devices = append(r.devices, w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, congestion))
+		d := w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, congestion)
+		if r.stamps {
+			d.StampSends()
+		}
+		r.devices = append(r.devices, d)
 	}
 	return nil
 }

@@ -306,6 +306,10 @@ func (p *pace) observed(a *cc.Ack, c cc.Control) {
 	case a.Bytes != s.bytes || a.Packets != packets || a.Acked != acked || a.Sent != sent:
 		p.p.Failf("rule 18: queue pair %#x: the engine is told of %v in %d packets, %v of %v: it was %v in %d, %v of %v",
 			p.qpn, a.Bytes, a.Packets, a.Acked, a.Sent, s.bytes, packets, acked, sent)
+	case p.p.run.stamps && p.cfg.Clock != paced.SoftwareClock:
+		if late := a.SentAt - s.at; p.p.ward.clock.steady() && (late < -units.Microsecond || a.SentAt > a.Now) {
+			p.p.Failf("rule 18: queue pair %#x: the engine is told of a segment of %v that has left at %v, and was posted at %v", p.qpn, a.Now, a.SentAt, s.at)
+		}
 	case !p.p.ward.later && (a.SentAt > s.at || s.at-a.SentAt > units.Microsecond):
 		p.p.Failf("rule 18: queue pair %#x: the engine is told of a segment of %v, which left at %v", p.qpn, a.SentAt, s.at)
 	case a.RTT < 0 || a.NetRTT < 0 || a.NetRTT > 0 && a.RTT-a.NetRTT != wire || a.NetRTT == 0 && a.RTT > wire+units.Nanosecond:
@@ -370,7 +374,7 @@ func (w *ward) counted(s *paced.Shim) {
 		w.p.Failf("rule 19: the shim counts %d samples, %d by the NIC's time and %d by its own, %d bypassed: there were %d", n.Samples, n.NICTime, n.PollTime, n.Bypassed, w.acks)
 	case n.Messages > w.accepted || n.Failed > n.Messages:
 		w.p.Failf("rule 19: the shim counts %d messages, %d failed, of %d", n.Messages, n.Failed, w.accepted)
-	case n.Clamped > n.Samples || n.ProviderFull+n.NICRateRefused+n.ClockErrors+n.SentTime > 0:
+	case n.Clamped > n.Samples || n.ProviderFull+n.NICRateRefused+n.ClockErrors > 0, n.SentTime > n.Samples, n.SentTime > 0 && !w.p.run.stamps:
 		w.p.Failf("rule 19: the shim counts %+v", n)
 	case turns > n.Samples || turns > 0 && (w.watch == nil || !w.watch.turnaround):
 		w.p.Failf("rule 19: the shim counts %d answers with a turnaround of %d", turns, n.Samples)

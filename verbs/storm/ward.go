@@ -64,6 +64,9 @@ func newNICClock(hz float64, process int, s fault.Schedule) nicClock {
 	return c
 }
 
+// steady reports whether it neither drifts nor steps.
+func (c *nicClock) steady() bool { return c.ppm == 0 && len(c.steps) == 0 }
+
 // read returns the clock's ticks when the device's counter stands at ticks.
 func (c *nicClock) read(ticks uint64) uint64 {
 	if c.hz == 0 || c.ppm == 0 && len(c.steps) == 0 {

@@ -43,6 +43,12 @@ type simWardQP struct {
 	verbs.SentTimestampQP
 }
 
+// SentTimestamps implements verbs.SentTimestampQP, by the NIC's clock.
+func (q *simWardQP) SentTimestamps(wc *verbs.WC) (first, last uint64, ok bool) {
+	first, last, ok = q.SentTimestampQP.SentTimestamps(wc)
+	return q.w.clock.read(first), q.w.clock.read(last), ok
+}
+
 // wardQP is a queue pair below the shim, whose twin is told what it is told.
 type wardQP struct {
 	verbs.QP
