@@ -2,6 +2,7 @@ package rc
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -230,5 +231,39 @@ func TestFailureBeforeWhatWasKept(t *testing.T) {
 	var c SendCompletion
 	if !p.a.PollSend(&c) || c.Status != ib.WCRemAccessErr {
 		t.Errorf("the WRITE whose end was not placed: %+v", c)
+	}
+}
+
+// TestRepeatLeavesWhatIsToCome: a READ that comes again while it is being answered has those answers
+// sent again that have left, and no others. Else the requester would have all of them, and send the
+// next READ, before the responder has room for one.
+func TestRepeatLeavesWhatIsToCome(t *testing.T) {
+	p := keeping(t, SendConfig{Timeout: 14})
+	p.b.cfg.MaxDestRdAtomic = 1
+	read := func(psn units.PSN) {
+		h := Header{Opcode: ib.ReadRequest, PSN: psn, AckReq: true, VA: 4096 + uint64(psn)<<10, DMALen: 4 << 10}
+		p.b.Receive(p.now, &h, 0, &p.eff)
+		if p.eff.Do&DoCheck != 0 {
+			p.b.Checked(p.now, true, &p.eff)
+		}
+	}
+	answer := func() (psn units.PSN) {
+		if !p.b.NextResponse(p.now, &p.d) {
+			t.Fatal("no answer")
+		}
+		return p.d.Header.PSN
+	}
+	read(0)
+	got := []units.PSN{answer(), answer()}
+	read(0)
+	for got[len(got)-1] != 3 {
+		got = append(got, answer())
+	}
+	if want := []units.PSN{0, 1, 0, 1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("answers %v, expected %v", got, want)
+	}
+	read(4)
+	if psn := answer(); psn != 4 || p.d.Header.Opcode.Operation() != ib.ReadResponseFirst {
+		t.Errorf("the next READ is answered with %v and PSN %d", p.d.Header.Opcode, psn)
 	}
 }
