@@ -36,6 +36,7 @@ type pace struct {
 	zero     int // segments without bytes, since RESET
 	failed   bool
 	sends    verbs.CQ
+	notices  func() uint64 // congestion notifications that the provider has had for it; nil if it does not say
 }
 
 // lane is what one engine steers: a queue pair, or a group of them.
@@ -358,6 +359,8 @@ func (p *pace) holds(now units.Time, q *paced.QP, waits, progressed bool, stats 
 		p.p.Failf("rule 19: queue pair %#x counts round trips of %v in all", p.qpn, stats.RTT.Sum)
 	case active.Sub(units.LongTime{}) > now-p.since:
 		p.p.Failf("rule 19: queue pair %#x was at work for %v, of %v", p.qpn, active, now-p.since)
+	case p.notices != nil && stats.CNPs > p.notices():
+		p.p.Failf("rule 19: queue pair %#x counts %d congestion notifications, and the provider %d", p.qpn, stats.CNPs, p.notices())
 	case stats.Cuts.Total() > p.acks+stats.CNPs:
 		p.p.Failf("rule 19: queue pair %#x counts %d cuts, of %d acknowledgements", p.qpn, stats.Cuts.Total(), p.acks)
 	}

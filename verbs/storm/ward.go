@@ -282,6 +282,9 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	var full verbs.QP
 	if p.w.watch != nil {
 		soft := q.(softQP)
+		if own.pace != nil {
+			own.pace.notices = soft.CNPs
+		}
 		full = &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
 		own.twin.qpn = q.Num()
 		p.w.tells[q.Num()] = soft
