@@ -32,6 +32,26 @@ func keeping(t testing.TB, send SendConfig) *pair {
 	return p
 }
 
+// nextAsPeeked is NextRequest, whose packet PeekRequest and PeekRead have described before.
+func (p *pair) nextAsPeeked() bool {
+	bytes, ok := p.a.PeekRequest(p.now)
+	read := p.a.PeekRead(p.now)
+	if p.a.NextRequest(p.now, &p.d) != ok {
+		panic(fmt.Sprintf("PeekRequest says %v of what NextRequest denies", ok))
+	}
+	if !ok {
+		return false
+	}
+	want := p.d.Payload
+	if p.d.Header.Opcode == ib.ReadRequest {
+		want = int(p.d.Header.DMALen)
+	}
+	if bytes != want || read != (p.d.Header.Opcode == ib.ReadRequest) {
+		panic(fmt.Sprintf("PeekRequest says %d bytes, PeekRead %v, and %v of %d comes", bytes, read, p.d.Header.Opcode, want))
+	}
+	return true
+}
+
 // exchange carries packets until neither end has any. lose says which are lost: "r" and
 // the PSN for a request, "a" for an answer. It returns what was sent, in order.
 func (p *pair) exchange(lose map[string]int) (sent []string) {
@@ -59,7 +79,7 @@ func (p *pair) exchange(lose map[string]int) (sent []string) {
 	}
 	for moved := true; moved; {
 		moved = false
-		for p.a.NextRequest(p.now, &p.d) {
+		for p.nextAsPeeked() {
 			moved = true
 			p.now += 100 * units.Nanosecond
 			deliver(p.b, "r")
