@@ -425,7 +425,7 @@ func (w *peer) rest(d time.Duration) error {
 		// What has come at this very time may have woken it as well.
 		at := w.p.Now()
 		_, err = w.channel.Wait(context.Background(), 0)
-		if errors.Is(err, verbs.ErrTimeout) && w.p.run.cfg.Shim == "" && w.p.run.observer != nil { // the NIC model interrupts later
+		if errors.Is(err, verbs.ErrTimeout) && w.p.run.observer != nil { // the NIC model interrupts later
 			return w.slept(at, solicited)
 		}
 	}
