@@ -273,6 +273,7 @@ func (q *guardQP) holdsItsOwn(progressed bool) {
 	if shim == nil || own == nil {
 		return
 	}
+	q.p.ward.rested(q.p.guard.dev.(*paced.Shim))
 	var stats *paced.QPStats
 	if q.looks++; q.looks%8 == 0 {
 		stats = &q.p.stats

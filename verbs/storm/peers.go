@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
@@ -381,6 +382,9 @@ func (w *peer) step() bool {
 	}
 	if w.srq != nil && w.p.Rand.IntN(200) == 0 {
 		w.limitReceives()
+	}
+	if s, ok := w.p.guard.dev.(*paced.Shim); ok && w.p.Rand.IntN(50) == 0 {
+		w.p.ward.rests(s, units.Time(w.p.Rand.IntN(100))*units.Microsecond)
 	}
 	if n := w.weather.fills; n > 0 && !w.p.Calm() && w.fills.IntN(n) == 0 {
 		w.fill()

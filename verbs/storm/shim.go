@@ -156,6 +156,54 @@ func (w *ward) leave(p *pace) {
 	p.lane = &lane{window: cc.Unlimited, anchor: l.anchor, last: l.last, longest: l.longest, lastAt: l.lastAt}
 }
 
+// rest is what the thread that makes progress was told when it asked how long it may rest.
+type rest struct {
+	on, idle bool
+	until    units.LongTime
+	kicks    int
+}
+
+// rests has a thread ask, and holds the answer against what is under way (rule 26).
+func (w *ward) rests(s *paced.Shim, look units.Time) {
+	w.rest = rest{on: true}
+	r := &w.rest
+	until := s.Rest(look, func() { r.kicks++ })
+	under, known := w.underWay()
+	want := s.Deadline()
+	if at := s.Clock().Add(look); under && at.Before(want) {
+		want = at
+	}
+	if r.until, r.idle = until, !under; until != want && known {
+		w.p.Failf("rule 26: who makes progress may rest until %v, expected %v, with segments at the NIC: %v", until, want, under)
+	}
+}
+
+// underWay reports whether segments are with the NIC; known is false if a queue pair has failed.
+func (w *ward) underWay() (under, known bool) {
+	known = true
+	for _, p := range w.paces {
+		under, known = under || len(p.segments) > 0, known && !p.failed
+	}
+	return under, known
+}
+
+// rested holds what has come since against who rests: there is a kick if the rest is too long, and one.
+func (w *ward) rested(s *paced.Shim) {
+	if !w.rest.on {
+		return
+	}
+	under, known := w.underWay()
+	switch {
+	case w.rest.kicks > 1:
+		w.p.Failf("rule 26: who rests is woken %d times", w.rest.kicks)
+	case w.rest.kicks == 1 || !known:
+		w.rest.on = false
+		s.Rest(0, nil)
+	case s.Deadline().Before(w.rest.until) || w.rest.idle && under:
+		w.p.Failf("rule 26: who makes progress rests until %v, and is not woken: something is due at %v, with segments at the NIC: %v", w.rest.until, s.Deadline(), under)
+	}
+}
+
 // groups holds what the shim says of its groups against what is known.
 func (w *ward) groups(s *paced.Shim) {
 	all := s.Groups()
