@@ -1,6 +1,7 @@
 package rc_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -67,5 +68,54 @@ func TestUnlimitedCreditsLetSendsGo(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d more packets went out, expected 2", n)
+	}
+}
+
+// Add adds each counter to its own.
+func TestCountersAdd(t *testing.T) {
+	var a, b rc.Counters
+	from, to := reflect.ValueOf(&b).Elem(), reflect.ValueOf(&a).Elem()
+	for i := range from.NumField() {
+		from.Field(i).SetUint(uint64(1) << i)
+	}
+	a.Add(&b)
+	a.Add(&b)
+	for i := range from.NumField() {
+		if got, want := to.Field(i).Uint(), uint64(2)<<i; got != want {
+			t.Errorf("%s is %d, expected %d", from.Type().Field(i).Name, got, want)
+		}
+	}
+}
+
+// An answer that is to nothing, or says nothing that there is, is dropped, counts, and changes nothing.
+func TestGhostsCount(t *testing.T) {
+	recv, err := rc.NewRecvQueue(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := rc.New(rc.Config{MTU: 256, SendDepth: 4, Recv: recv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.ReadyToSend(rc.SendConfig{RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var d rc.Descriptor
+	var eff rc.Effects
+	if _, err := q.PostSend(&rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 100}); err != nil || !q.NextRequest(0, &d) {
+		t.Fatal(err, "no packet")
+	}
+	for i, h := range []rc.Header{
+		{Opcode: ib.Acknowledge, PSN: 1, Syndrome: rc.SyndromeUnlimited},
+		{Opcode: ib.Acknowledge, PSN: 1<<24 - 1, Syndrome: rc.SyndromeUnlimited},
+		{Opcode: ib.Acknowledge, Syndrome: rc.SyndromeOperation + 1},
+		{Opcode: ib.Acknowledge, Syndrome: 0x40},
+		{Opcode: ib.Acknowledge, Syndrome: 0xe0},
+		{Opcode: ib.ReadResponseOnly, PSN: 1},
+	} {
+		q.Receive(0, &h, 0, &eff)
+		if n := q.Counters().GhostResponses; eff.Drop != rc.DropGhost || n != uint64(i)+1 || q.State() != ib.RTS {
+			t.Errorf("%+v: drop %v, %d ghosts, %v, expected %v and %d", h, eff.Drop, n, q.State(), rc.DropGhost, i+1)
+		}
 	}
 }

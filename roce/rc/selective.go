@@ -566,7 +566,12 @@ func (q *QP) executeKept() {
 // to be sent for the first time or there are too many.
 func (q *QP) oweRepeat(i uint32, p, stop int64, eff *Effects) {
 	r := &q.res[i&q.resMask]
-	if int32(i-q.resSend) >= 0 && p >= r.next || r.waiting || q.owes == repeatsOwed {
+	if int32(i-q.resSend) >= 0 {
+		// What is yet to be sent for the first time is not owed: were it sent by that, the
+		// requester would go on before the resource is free.
+		stop = min(stop, r.next)
+	}
+	if p >= stop || r.waiting || q.owes == repeatsOwed {
 		return
 	}
 	q.owed[q.owes] = owedRepeat{i, p, p, min(stop, r.end)}

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -31,6 +32,26 @@ func keeping(t testing.TB, send SendConfig) *pair {
 	return p
 }
 
+// nextAsPeeked is NextRequest, whose packet PeekRequest and PeekRead have described before.
+func (p *pair) nextAsPeeked() bool {
+	bytes, ok := p.a.PeekRequest(p.now)
+	read := p.a.PeekRead(p.now)
+	if p.a.NextRequest(p.now, &p.d) != ok {
+		panic(fmt.Sprintf("PeekRequest says %v of what NextRequest denies", ok))
+	}
+	if !ok {
+		return false
+	}
+	want := p.d.Payload
+	if p.d.Header.Opcode == ib.ReadRequest {
+		want = int(p.d.Header.DMALen)
+	}
+	if bytes != want || read != (p.d.Header.Opcode == ib.ReadRequest) {
+		panic(fmt.Sprintf("PeekRequest says %d bytes, PeekRead %v, and %v of %d comes", bytes, read, p.d.Header.Opcode, want))
+	}
+	return true
+}
+
 // exchange carries packets until neither end has any. lose says which are lost: "r" and
 // the PSN for a request, "a" for an answer. It returns what was sent, in order.
 func (p *pair) exchange(lose map[string]int) (sent []string) {
@@ -58,7 +79,7 @@ func (p *pair) exchange(lose map[string]int) (sent []string) {
 	}
 	for moved := true; moved; {
 		moved = false
-		for p.a.NextRequest(p.now, &p.d) {
+		for p.nextAsPeeked() {
 			moved = true
 			p.now += 100 * units.Nanosecond
 			deliver(p.b, "r")
@@ -230,5 +251,39 @@ func TestFailureBeforeWhatWasKept(t *testing.T) {
 	var c SendCompletion
 	if !p.a.PollSend(&c) || c.Status != ib.WCRemAccessErr {
 		t.Errorf("the WRITE whose end was not placed: %+v", c)
+	}
+}
+
+// TestRepeatLeavesWhatIsToCome: a READ that comes again while it is being answered has those answers
+// sent again that have left, and no others. Else the requester would have all of them, and send the
+// next READ, before the responder has room for one.
+func TestRepeatLeavesWhatIsToCome(t *testing.T) {
+	p := keeping(t, SendConfig{Timeout: 14})
+	p.b.cfg.MaxDestRdAtomic = 1
+	read := func(psn units.PSN) {
+		h := Header{Opcode: ib.ReadRequest, PSN: psn, AckReq: true, VA: 4096 + uint64(psn)<<10, DMALen: 4 << 10}
+		p.b.Receive(p.now, &h, 0, &p.eff)
+		if p.eff.Do&DoCheck != 0 {
+			p.b.Checked(p.now, true, &p.eff)
+		}
+	}
+	answer := func() (psn units.PSN) {
+		if !p.b.NextResponse(p.now, &p.d) {
+			t.Fatal("no answer")
+		}
+		return p.d.Header.PSN
+	}
+	read(0)
+	got := []units.PSN{answer(), answer()}
+	read(0)
+	for got[len(got)-1] != 3 {
+		got = append(got, answer())
+	}
+	if want := []units.PSN{0, 1, 0, 1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("answers %v, expected %v", got, want)
+	}
+	read(4)
+	if psn := answer(); psn != 4 || p.d.Header.Opcode.Operation() != ib.ReadResponseFirst {
+		t.Errorf("the next READ is answered with %v and PSN %d", p.d.Header.Opcode, psn)
 	}
 }

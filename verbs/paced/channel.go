@@ -136,7 +136,7 @@ func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, e
 		ch.waiting.Add(-1)
 		s.waiting.Add(-1)
 	}()
-	for first := true; ; first = false {
+	for looked := false; ; {
 		// Arm, then look: what completes after the look makes an event.
 		if err := ch.arm(); err != nil {
 			return nil, err
@@ -157,7 +157,7 @@ func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, e
 		if !settled {
 			// Even a Wait that is not to wait: what it would miss makes no event.
 			nap = settleNap
-		} else if !now.Before(end) && !first {
+		} else if !now.Before(end) && looked {
 			return nil, &verbs.OpError{Op: "get_cq_event", Object: s.dev.Name(), Err: verbs.ErrTimeout}
 		}
 		if left := end.Sub(now); settled && end != units.LongNever {
@@ -165,6 +165,7 @@ func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, e
 		}
 		inner, err := ch.inner.Wait(ctx, sleep(nap))
 		now = s.Clock()
+		looked = err != nil // behind an event of the shim's own there may be one of the program's
 		switch {
 		case err == nil:
 			ch.fired(inner)

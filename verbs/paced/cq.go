@@ -480,10 +480,15 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		to = armedSolicited
 	}
-	// First here: an event of the provider's that comes at once is for the program.
-	before := c.armed.Swap(to)
+	// First here: an event of the provider's that comes at once is for the program. Who is armed for any
+	// completion stays so, as at the provider (IBA 11.4.2.2): its event of an unsolicited one, which
+	// disarms it, would be taken for none.
+	before := c.armed.Load()
+	for before < to && !c.armed.CompareAndSwap(before, to) {
+		before = c.armed.Load()
+	}
 	err := c.recv.ReqNotify(solicitedOnly)
-	if err != nil {
+	if err != nil && before < to {
 		c.armed.Store(before)
 	}
 	return err

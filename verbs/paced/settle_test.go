@@ -2,6 +2,7 @@ package paced_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -91,5 +92,48 @@ func TestASleeperAwaitsAPollInProgress(t *testing.T) {
 	}
 	if wcs := p.poll(p.cq); len(wcs) != 1 || wcs[0].WRID != 1 {
 		t.Errorf("completions %+v, expected that of request 1", wcs)
+	}
+}
+
+// A wait that is over finds the event of the program's that stands behind one of the shim's own at the
+// provider. Who is armed for any completion stays so when it is armed for solicited ones, too.
+func TestAWaitFindsWhatStandsBehind(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		any, comes, want bool // armed for any before; a solicited message comes
+	}{
+		{"a message", false, true, true},
+		{"armed for any before", true, false, true},
+		{"nothing solicited", false, false, false},
+	} {
+		w := fakenic.New()
+		p := &bench{t: t, w: w, a: w.NewDevice("a", line, latency), b: w.NewDevice("b", line, latency)}
+		p.shim = must(paced.Wrap(p.a, uncalibrated()))(t)
+		ch := must(p.shim.CreateCompChannel())(t)
+		p.pdA, p.pdB = must(p.shim.AllocPD())(t), must(p.b.AllocPD())(t)
+		p.cq = must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
+		p.cqB = must(p.b.CreateCQ(verbs.CQInitAttr{CQE: 64}))(t)
+		const all = ib.AccessLocalWrite | ib.AccessRemoteWrite
+		p.bufA, p.bufB = make([]byte, 4096), make([]byte, 4096)
+		p.mrA, p.mrB = must(p.pdA.RegMR(p.bufA, all))(t), must(p.pdB.RegMR(p.bufB, all))(t)
+		q, far := p.connect(defaultCap())
+		if _, err := q.PostRecv([]verbs.RecvWR{{WRID: 2, SGL: []verbs.SGE{verbs.SGEOf(p.mrA, 0, 64)}}}); err != nil {
+			t.Fatal(err)
+		}
+		if c.any {
+			p.arm(p.cq, false)
+		}
+		p.arm(p.cq, true)
+		p.post(q, p.write(1, 100))
+		w.RunUntil(4 * latency)
+		if c.comes {
+			if _, err := far.PostSend([]verbs.SendWR{{WRID: 3, Opcode: ib.WRSend, Flags: verbs.SendSolicited, SGL: []verbs.SGE{verbs.SGEOf(p.mrB, 0, 8)}}}); err != nil {
+				t.Fatal(err)
+			}
+			w.RunUntil(8 * latency)
+		}
+		if got, err := ch.Wait(t.Context(), 0); (err == nil) != c.want || err == nil && got != p.cq || err != nil && !errors.Is(err, verbs.ErrTimeout) {
+			t.Errorf("%s: %v, expected an event: %v", c.name, err, c.want)
+		}
 	}
 }

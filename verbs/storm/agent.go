@@ -2,6 +2,7 @@ package storm
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 
@@ -16,7 +17,7 @@ import (
 type agent struct {
 	p      *Process
 	mads   verbs.MADDevice
-	core   *cm.Manager
+	core   *manager
 	events []cm.Event
 	ended  map[uint32]cm.EventType // connections whose end was reported
 	src    des.Source
@@ -40,6 +41,20 @@ func (r randomBytes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// firstRead keeps the first bytes that were read.
+type firstRead struct {
+	io.Reader
+	first []byte
+}
+
+func (r *firstRead) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if r.first == nil {
+		r.first = bytes.Clone(b[:n])
+	}
+	return n, err
+}
+
 // newAgent returns the agent of a process, nil if its device has no management
 // datagrams.
 func newAgent(p *Process) (*agent, error) {
@@ -48,7 +63,8 @@ func newAgent(p *Process) (*agent, error) {
 		return nil, nil
 	}
 	c := cm.DefaultConfig()
-	c.CAGUID, c.Rand, c.MTU = p.dev.Attr().NodeGUID, randomBytes{p.Rand}, portMTU
+	random := &firstRead{Reader: randomBytes{p.Rand}}
+	c.CAGUID, c.Rand, c.MTU = p.dev.Attr().NodeGUID, random, portMTU
 	// A 16 ms answer, a millisecond on the way: storms are short.
 	c.LocalTimeout, c.RemoteTimeout, c.PacketLifetime, c.AckDelay, c.ServiceTimeout = 12, 12, 8, 8, 14
 	core, err := cm.New(c)
@@ -56,7 +72,7 @@ func newAgent(p *Process) (*agent, error) {
 		return nil, err
 	}
 	e := p.run.engine
-	a := &agent{p: p, mads: mads, core: core, ended: map[uint32]cm.EventType{}, src: e.NewSource(), wakeAt: units.Never}
+	a := &agent{p: p, mads: mads, core: newManager(p, core, c, random.first), ended: map[uint32]cm.EventType{}, src: e.NewSource(), wakeAt: units.Never}
 	a.id = e.AddHandler(a)
 	mads.HandleMAD(a.receive)
 	p.onCrash = append(p.onCrash, a.stop)
@@ -131,6 +147,7 @@ func (a *agent) drain() {
 		}
 		a.events = append(a.events, e)
 	}
+	a.core.twin.quiet()
 	if at := a.core.Deadline(); at < a.wakeAt {
 		a.wakeAt = at
 		a.p.run.engine.Schedule(max(at, a.p.Now()), &a.src, a.id, 0, 0)

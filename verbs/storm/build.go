@@ -71,17 +71,26 @@ func (r *run) buildSim() error {
 	if err != nil {
 		return err
 	}
-	preset.Transport.AdpRetrans.Enabled = false // twins know a connection's own timer
+	timers := rand.New(rand.NewPCG(r.cfg.Seed, 0x71e5))
+	if preset.Transport.AdpRetrans.Enabled = timers.IntN(2) == 0; preset.Transport.AdpRetrans.Enabled {
+		preset.Transport.AdpRetrans.TimeoutInitLowBound = timers.IntN(3)
+	} else if timers.IntN(2) == 0 {
+		preset.Transport.RTOHigh = units.Time(500+timers.IntN(1500)) * units.Microsecond
+	}
 	// Half of the seeds send again only what is missing, with room for few packets or many.
 	if draw := rand.New(rand.NewPCG(r.cfg.Seed, 0x5e1e)); draw.IntN(2) == 0 {
 		r.unordered = true
 		preset.Transport.Loss = nicmodel.SelectiveRepeat
 		preset.Transport.Reorder = []int{0, 64, 256}[draw.IntN(3)]
+		if timers.IntN(2) == 0 {
+			preset.Transport.RTOLow = units.Time(300+timers.IntN(700)) * units.Microsecond
+		}
 	}
 	var carried nicmodel.Congestion // in packets, for the shim's engine
 	if scheme, err := cc.Lookup(r.cfg.Shim); err == nil {
 		carried.Telemetry = scheme.Telemetry
 	}
+	r.stamps = timers.IntN(2) == 0
 	congestion := func(int) (nicmodel.Congestion, int, error) { return carried, 0, nil }
 	frames := nicmodel.NewFrames(net)
 	for i := range r.cfg.Processes {
@@ -90,7 +99,11 @@ func (r *run) buildSim() error {
 			return err
 		}
 		nic.Impair(r)
-		r.devices = append(r.devices, w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, congestion))
+		d := w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, congestion)
+		if r.stamps {
+			d.StampSends()
+		}
+		r.devices = append(r.devices, d)
 	}
 	return nil
 }

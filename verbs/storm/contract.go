@@ -26,6 +26,7 @@ type guardQP struct {
 	empty    int         // of them, without bytes
 	looks    int
 	mtu      ib.MTU
+	av       verbs.AddressVector
 }
 
 // request is a work request under way.
@@ -98,7 +99,7 @@ func (q *guardQP) PostSend(wrs []verbs.SendWR) (int, error) {
 		}
 	}
 	q.p.ward.accepted += uint64(n)
-	q.holdsItsOwn(n > 0)
+	q.holdsItsOwn(n > 0 && q.alone())
 	// Requests without a completion of their own hold their places until a later one's
 	// is polled.
 	if errors.Is(err, verbs.ErrQueueFull) && len(q.sends) < q.init.Cap.MaxSendWR {
@@ -141,14 +142,18 @@ func (q *guardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrPathMTU != 0 {
 		q.mtu = a.PathMTU
 	}
+	if mask&verbs.AttrAV != 0 {
+		q.av = a.AV
+	}
 	if mask&verbs.AttrState != 0 && a.State == ib.Reset {
 		q.sends, q.recvs, q.failed, q.accepted, q.empty = nil, nil, false, 0, 0
-		if own := q.p.ward.paces[q.Num()]; own != nil {
-			own.reset()
-		}
+	}
+	if mask&verbs.AttrState != 0 && a.State == ib.RTS && q.init.Type != ib.RC {
+		q.failed = false // the send queue goes on, from SQE
 	}
 	if own, shim := q.p.ward.paces[q.Num()], q.shim(); own != nil && shim != nil && mask&verbs.AttrMaxQPRdAtomic != 0 && a.State == ib.RTS {
-		own.connected(shim.Control(), q.mtu)
+		own.mtu = units.Bytes(q.mtu)
+		q.p.ward.join(own, &q.av, shim.Control())
 	}
 	return nil
 }
@@ -254,6 +259,13 @@ func (q *guardQP) shim() *paced.QP {
 	return shim
 }
 
+// alone reports whether the queue pair has no group: a post for one lets go only what nothing of
+// another's is before.
+func (q *guardQP) alone() bool {
+	own := q.p.ward.paces[q.Num()]
+	return own == nil || own.name == ""
+}
+
 // holdsItsOwn holds what the shim does and says against what was asked and has not completed.
 // progressed says that it has just made progress.
 func (q *guardQP) holdsItsOwn(progressed bool) {
@@ -261,9 +273,11 @@ func (q *guardQP) holdsItsOwn(progressed bool) {
 	if shim == nil || own == nil {
 		return
 	}
+	q.p.ward.rested(q.p.guard.dev.(*paced.Shim))
 	var stats *paced.QPStats
 	if q.looks++; q.looks%8 == 0 {
 		stats = &q.p.stats
+		q.p.ward.groups(q.p.guard.dev.(*paced.Shim))
 		if n := q.p.guard.dev.(*paced.Shim).Stats(); n.Failed > n.Messages || n.Messages > q.p.ward.accepted {
 			q.p.Failf("rule 19: the shim counts %d messages, %d failed, of %d", n.Messages, n.Failed, q.p.ward.accepted)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
 // end is one end of a connection.
@@ -52,6 +53,7 @@ type end struct {
 	untoken       bool // the token is taken away
 	tampered      bool // memory was taken away, or memory asked for that is not the connection's
 	trespassed    bool // the latter: no more is posted
+	impatient     bool // it does not wait for receives for ever
 	paused        bool // its send queue has been drained, once
 	draining      bool // the send queue is, until the event that it has
 	finished      bool
@@ -187,7 +189,7 @@ func (w *peer) pump(e *end) bool {
 	if did {
 		e.moved = w.p.Now()
 	} else {
-		w.impatient(e)
+		w.lookAfter(e)
 	}
 	return did
 }
@@ -202,8 +204,23 @@ func (w *peer) misbehave(e *end) {
 	if n := w.weather.drains; n > 0 && !e.tampered && !e.draining && !w.p.Calm() && r.IntN(n) == 0 {
 		w.pause(e)
 	}
+	if shim := e.guard().shim(); shim != nil && r.IntN(64) == 0 {
+		w.share(e, shim)
+	}
 	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && w.pending(e) < w.weather.depth && r.IntN(n) == 0 {
 		w.trespass(e)
+	}
+}
+
+// share gives a queue pair another share of its group, or one that none has.
+func (w *peer) share(e *end, q *paced.QP) {
+	weight, class := w.p.Rand.IntN(paced.MaxWeight+3)-1, w.p.Rand.IntN(paced.Classes+2)-1
+	var want error
+	if weight < 1 || weight > paced.MaxWeight || class < 0 || class >= paced.Classes {
+		want = verbs.ErrInvalid
+	}
+	if err := q.SetShare(weight, class); !refused(err, want) {
+		w.p.Failf("rule 20: connection %v: weight %d in class %d: %v, expected %v", e.link.id, weight, class, err, want)
 	}
 }
 
@@ -275,9 +292,9 @@ const recvID = 1 << 32
 // to give up.
 const impatience = 2 * units.Second
 
-// impatient breaks off a connection that does not move, and reports it if both its ends
+// lookAfter breaks off a connection that does not move, and reports it if both its ends
 // are there and nothing has gone wrong for long.
-func (w *peer) impatient(e *end) {
+func (w *peer) lookAfter(e *end) {
 	if w.p.Now()-e.moved < impatience {
 		return
 	}
@@ -407,7 +424,7 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
 		e.untoken = e.untoken || wc.Flags&verbs.WCWithInv != 0
-		if err := e.theirs.delivered(e.received, wc, slot, e.hello.token); err != nil {
+		if err := e.theirs.delivered(e.received, wc, slot, e.hello.token, w.p.cutsImmediate()); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 		if w.srq != nil {
@@ -445,6 +462,10 @@ func (e *end) status(w *peer, wc *verbs.WC) {
 		other := e.link.other(e.side)
 		if e.began > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && !other.tampered && !e.excused {
 			w.p.Failf("connection %v: request %d: %v, and the other end is there", e.link.id, wc.WRID, wc.Status)
+		}
+	case ib.WCRNRRetryExcErr:
+		if !e.impatient && !e.tampered {
+			w.p.Failf("connection %v: request %#x: %v, and it asks again without end", e.link.id, wc.WRID, wc.Status)
 		}
 	default:
 		other := e.link.other(e.side)
@@ -516,7 +537,7 @@ func (w *peer) over(e *end) {
 		c.asked = nil
 	}
 	if e.connection != 0 && w.agent != nil && !e.parted {
-		_ = w.agent.core.Disconnect(w.p.Now(), e.connection, nil)
+		_ = w.agent.core.Disconnect(w.p.Now(), e.connection)
 		w.agent.drain()
 	}
 	w.regain(e)

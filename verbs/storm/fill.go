@@ -72,6 +72,8 @@ func (f *filling) run() error {
 		switch {
 		case r.IntN(6) == 0:
 			f.poll()
+		case r.IntN(12) == 0 && !f.overrun():
+			f.resize(r.IntN(20) - 1)
 		case f.lost[i] || len(f.held) == f.cq.Cap() && !overruns:
 		default:
 			if err := f.post(i); err != nil {
@@ -111,6 +113,20 @@ func (f *filling) run() error {
 
 // overrun reports whether the queue has.
 func (f *filling) overrun() bool { return f.lost[0] || f.lost[1] }
+
+// resize has the queue hold n completions or more.
+func (f *filling) resize(n int) {
+	before := f.cq.Cap()
+	err := f.cq.(verbs.ResizableCQ).Resize(n)
+	switch after := f.cq.Cap(); {
+	case n < 1 || n < len(f.held):
+		if !errors.Is(err, verbs.ErrInvalid) || after != before {
+			f.w.p.Failf("rule 22: a completion queue with %d completions is made one of %d (%v), and holds %d, before %d", len(f.held), n, err, after, before)
+		}
+	case err != nil || after < n:
+		f.w.p.Failf("rule 22: a completion queue with %d completions is made one of %d (%v), and holds %d", len(f.held), n, err, after)
+	}
+}
 
 // post sends one datagram, and waits until it has left.
 func (f *filling) post(i int) error {

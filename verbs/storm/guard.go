@@ -228,6 +228,17 @@ func (s *guardSRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
+// SetLimit implements verbs.LimitSRQ.
+func (s *guardSRQ) SetLimit(n int) error {
+	if !s.p.enter() {
+		return closed("modify_srq")
+	}
+	if l, ok := s.srq.(verbs.LimitSRQ); ok {
+		return l.SetLimit(n)
+	}
+	return verbs.Errorf("modify_srq", "process", verbs.ErrNotSupported, "")
+}
+
 // Close implements verbs.SRQ.
 func (s *guardSRQ) Close() error {
 	if !s.p.enter() {
@@ -281,6 +292,17 @@ func (c *guardCQ) ReqNotify(solicitedOnly bool) error {
 		return closed("req_notify_cq")
 	}
 	return c.cq.ReqNotify(solicitedOnly)
+}
+
+// Resize implements verbs.ResizableCQ.
+func (c *guardCQ) Resize(cqe int) error {
+	if !c.p.enter() {
+		return closed("resize_cq")
+	}
+	if r, ok := c.cq.(verbs.ResizableCQ); ok {
+		return r.Resize(cqe)
+	}
+	return verbs.Errorf("resize_cq", "process", verbs.ErrNotSupported, "")
 }
 
 // Cap implements verbs.CQ.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -139,28 +140,131 @@ func decodes(h *roce.Packet, p []byte) bool {
 	return err == nil
 }
 
-// misfit sends a packet of a WRITE in place of one, with more or fewer bytes than were
-// announced.
+// misfit sends a packet that does not fit in place of one that would have.
 func (r *run) misfit(from, to int, draw *rand.Rand, h roce.Packet, payload []byte, put func(roce.Packet, []byte) []byte) bool {
-	switch h.Opcode.Operation() {
-	case ib.WriteLast, ib.WriteOnly, ib.WriteLastImm, ib.WriteOnlyImm:
+	t := r.observer.byQPN[flowKey{to, h.DestQP}]
+	if t == nil || t.off || t.service == ib.UD {
+		return false
+	}
+	service := h.Opcode &^ 0x1f
+	h.Opcode = h.Opcode.Operation()
+	op := h.Opcode
+	switch ends := op == ib.WriteLast || op == ib.WriteOnly || op == ib.WriteLastImm || op == ib.WriteOnlyImm; {
+	case service == ib.ServiceRC && ends && draw.IntN(4) > 0:
+		payload = otherLength(draw, payload)
+	case draw.IntN(3) > 0: // a connection that fails tells nothing more
+		return false
+	case op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge:
+		payload = unfitAnswer(draw, &h, payload)
+	case op == ib.ReadRequest || op == ib.CompareSwap || op == ib.FetchAdd:
+		payload = unfitRead(draw, &h)
+	case isSend(op) || isWrite(op):
+		payload = unfitPart(draw, &h, payload, int(t.mtu), service == ib.ServiceRC)
 	default:
 		return false
 	}
-	if !r.observer.tamper(to, h.DestQP) {
+	if service == ib.ServiceRC && !r.observer.tamper(to, h.DestQP) {
 		return false
 	}
-	if len(payload) < 200 && draw.IntN(3) > 0 {
-		payload = append(slices.Clone(payload), 1, 2, 3, 4, 5)[:len(payload)+1+draw.IntN(5)]
-	} else if len(payload) > 1 {
-		payload = payload[:len(payload)-1-draw.IntN(min(len(payload)-1, 8))]
-	} else {
-		payload = []byte{1, 2, 3, 4, 5, 6, 7}
-	}
+	h.Opcode |= service
 	h.Pad = roce.Pad(len(payload))
-	p := put(h, payload)
-	r.world.Inject(from, to, 0, p)
+	r.world.Inject(from, to, 0, put(h, payload))
 	return true
+}
+
+// otherLength is more or fewer bytes.
+func otherLength(draw *rand.Rand, payload []byte) []byte {
+	switch {
+	case len(payload) < 200 && draw.IntN(3) > 0:
+		return append(slices.Clone(payload), 1, 2, 3, 4, 5)[:len(payload)+1+draw.IntN(5)]
+	case len(payload) > 1:
+		return payload[:len(payload)-1-draw.IntN(min(len(payload)-1, 8))]
+	}
+	return []byte{1, 2, 3, 4, 5, 6, 7}
+}
+
+// unfitAnswer makes an answer one of another kind or length, or a refusal, and returns its payload.
+func unfitAnswer(draw *rand.Rand, h *roce.Packet, payload []byte) []byte {
+	if h.Opcode == ib.Acknowledge || draw.IntN(3) == 0 {
+		was := h.Opcode
+		h.Opcode, h.Reserved6 = ib.Acknowledge, 0
+		switch n := draw.IntN(6); {
+		case n < 3:
+			h.Syndrome = rc.SyndromeInvalid + uint8(n)
+		case n == 3:
+			h.Syndrome = rc.SyndromeOperation + 1 + uint8(draw.IntN(28)) // reserved
+		case was == ib.Acknowledge && h.Syndrome>>5 == 0: // a NAK names what is to come, which it may fit
+			h.Opcode, h.Orig = ib.AtomicAcknowledge, draw.Uint64()
+		default:
+			h.Syndrome = 0x40 | uint8(draw.IntN(32)) // reserved
+		}
+		return nil
+	}
+	if h.Opcode == ib.AtomicAcknowledge {
+		if draw.IntN(2) == 0 {
+			return []byte{1, 2, 3, 4}
+		}
+		h.Opcode = ib.ReadResponseOnly
+		return []byte{1, 2, 3, 4, 5, 6, 7, 8}
+	}
+	switch last := h.Opcode == ib.ReadResponseLast || h.Opcode == ib.ReadResponseOnly; {
+	case draw.IntN(2) == 0:
+		return otherLength(draw, payload)
+	case draw.IntN(3) == 0:
+		h.Opcode = ib.AtomicAcknowledge
+		return nil
+	case last:
+		h.Opcode = []ib.Opcode{ib.ReadResponseFirst, ib.ReadResponseMiddle}[draw.IntN(2)]
+	default:
+		h.Opcode = []ib.Opcode{ib.ReadResponseLast, ib.ReadResponseOnly}[draw.IntN(2)]
+	}
+	return payload
+}
+
+// unfitRead makes a request that returns data one that can't be, and returns its payload.
+func unfitRead(draw *rand.Rand, h *roce.Packet) []byte {
+	switch n := draw.IntN(4); {
+	case n == 0:
+		return []byte{1, 2, 3, 4}
+	case n == 1:
+		h.RKey ^= 1 << draw.IntN(32)
+	case h.Opcode != ib.ReadRequest:
+		h.VA += 1 + draw.Uint64N(7)
+	case n == 2:
+		h.DMALen = ib.MaxMessage + 1 + draw.Uint32N(1<<20)
+	default:
+		h.VA, h.DMALen = ^uint64(0)-draw.Uint64N(64), 128+draw.Uint32N(1<<20)
+	}
+	return nil
+}
+
+// unfitPart makes a packet of a SEND or WRITE one that can't come where it does, or not so long, and
+// returns its payload. anew says that one that begins a message may be it.
+func unfitPart(draw *rand.Rand, h *roce.Packet, payload []byte, mtu int, anew bool) []byte {
+	starts := []ib.Opcode{ib.SendFirst, ib.SendOnly, ib.WriteFirst, ib.WriteOnly, ib.SendOnlyImm, ib.WriteOnlyImm}
+	later := []ib.Opcode{ib.SendMiddle, ib.SendLast, ib.SendLastImm}
+	if isSend(h.Opcode) == goesOn(h.Opcode) { // with the message in hand it is one of the other kind
+		later = []ib.Opcode{ib.WriteMiddle, ib.WriteLast, ib.WriteLastImm}
+	}
+	op := h.Opcode
+	switch n := draw.IntN(4); {
+	case n == 0: // longer than any
+		return append(slices.Clone(payload), make([]byte, max(0, mtu+4-len(payload)))...)
+	case n == 1 && len(payload) > 1 && (op == ib.SendFirst || op == ib.SendMiddle || op == ib.WriteFirst || op == ib.WriteMiddle):
+		return payload[:len(payload)-1-draw.IntN(len(payload)-1)]
+	case n == 1 && goesOn(op) && isSend(op):
+		return nil
+	case n == 2 && op == ib.WriteFirst:
+		h.DMALen = draw.Uint32N(uint32(len(payload)) + 1)
+	case n == 2 && (op == ib.WriteOnly || op == ib.WriteOnlyImm):
+		h.RKey ^= 1 << draw.IntN(32)
+	case goesOn(op) && anew && draw.IntN(2) == 0:
+		h.Opcode = starts[draw.IntN(len(starts))]
+		h.VA, h.RKey, h.DMALen = draw.Uint64(), draw.Uint32(), uint32(len(payload))
+	default:
+		h.Opcode = later[draw.IntN(len(later))]
+	}
+	return payload
 }
 
 // forgeMAD sends a management datagram beside one.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
@@ -139,6 +140,7 @@ type peer struct {
 	datagrams   datagrams
 	unreliables map[int]*unreliable // by the other process
 	wc          []verbs.WC
+	urgent      int        // completions polled that are solicited, or failures
 	spares      []verbs.QP // reset, to be used again
 	fills       *rand.Rand // of completion queues that are filled
 	spareMR     verbs.MR   // where results may go that nothing depends on
@@ -378,6 +380,12 @@ func (w *peer) step() bool {
 		w.abuse()
 		w.grasp()
 	}
+	if w.srq != nil && w.p.Rand.IntN(200) == 0 {
+		w.limitReceives()
+	}
+	if s, ok := w.p.guard.dev.(*paced.Shim); ok && w.p.Rand.IntN(50) == 0 {
+		w.p.ward.rests(s, units.Time(w.p.Rand.IntN(100))*units.Microsecond)
+	}
 	if n := w.weather.fills; n > 0 && !w.p.Calm() && w.fills.IntN(n) == 0 {
 		w.fill()
 	}
@@ -407,16 +415,38 @@ func (w *peer) rest(d time.Duration) error {
 		w.p.Sleep(d)
 		return nil
 	}
+	solicited := w.p.Rand.IntN(4) == 0
 	for _, c := range []verbs.CQ{w.send, w.recv} {
-		if err := c.ReqNotify(false); err != nil {
+		if err := c.ReqNotify(solicited); err != nil {
 			return err
 		}
 	}
 	if w.poll(w.send) || w.recv != w.send && w.poll(w.recv) {
 		return nil
 	}
-	if _, err := w.channel.Wait(context.Background(), d); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+	_, err := w.channel.Wait(context.Background(), d)
+	if errors.Is(err, verbs.ErrTimeout) {
+		// What has come at this very time may have woken it as well.
+		at := w.p.Now()
+		_, err = w.channel.Wait(context.Background(), 0)
+		if errors.Is(err, verbs.ErrTimeout) && w.p.run.observer != nil { // the NIC model interrupts later
+			return w.slept(at, solicited)
+		}
+	}
+	if err != nil && !errors.Is(err, verbs.ErrTimeout) {
 		return err
+	}
+	return nil
+}
+
+// slept holds what has come by the end of a wait in which no event came against rule 25.
+func (w *peer) slept(at units.Time, solicited bool) error {
+	w.urgent = 0
+	if did := w.poll(w.send); (w.recv == w.send || !w.poll(w.recv)) && !did {
+		return nil
+	}
+	if (!solicited || w.urgent > 0) && w.p.Now() == at { // the process may stand still meanwhile
+		w.p.Failf("rule 25: completions have come, %d of them urgent, and the queue is armed, for urgent ones only: %v, and no event comes", w.urgent, solicited)
 	}
 	return nil
 }
@@ -472,6 +502,10 @@ func (w *peer) parameters() (verbs.RCParams, rdmacm.Params) {
 	p := verbs.DefaultRC()
 	p.PathMTU, p.Timeout, p.MinRNRTimer = w.weather.mtu, w.weather.timeout, w.weather.minRNR
 	p.MaxRdAtomic, p.MaxDestRdAtomic = w.weather.rdAtomic, w.weather.rdAtomic
+	p.FlowLabel = w.p.Rand.Uint32N(3)
+	if !w.p.Calm() && w.p.Rand.IntN(4) == 0 { // it gives up early
+		p.RetryCnt, p.RNRRetry = uint8(w.p.Rand.IntN(8)), uint8(w.p.Rand.IntN(8))
+	}
 	m := rdmacm.DefaultParams()
 	m.MinRNRTimer, m.Timeout = p.MinRNRTimer, p.Timeout
 	return p, m
@@ -522,6 +556,7 @@ func (w *peer) letter(from int, msg any) {
 
 func (w *peer) connect(e *end, to hello) error {
 	p, _ := w.parameters()
+	e.impatient = p.RNRRetry < 7
 	other := e.link.id.client + e.link.id.server - w.p.ID
 	return verbs.ConnectRC(e.qp, verbs.Endpoint{GID: w.p.Address(w.p.ID), QPN: e.hello.qpn, PSN: e.hello.psn},
 		verbs.Endpoint{GID: w.p.Address(other), QPN: to.qpn, PSN: to.psn}, p)
@@ -653,6 +688,9 @@ func (w *peer) poll(cq verbs.CQ) bool {
 		return false
 	}
 	for i := range wc[:n] {
+		if wc[i].Status != ib.WCSuccess || wc[i].Flags&verbs.WCSolicited != 0 {
+			w.urgent++
+		}
 		if e := w.byQPN[wc[i].QPN]; e != nil {
 			e.completion(w, &wc[i])
 		} else if w.datagrams.qp != nil && w.datagrams.qp.Num() == wc[i].QPN {

@@ -253,8 +253,9 @@ func (p *plan) brought(i int, mem []byte) error {
 	return nil
 }
 
-// delivered says what is wrong with the n-th message that was received, if anything is.
-func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32) error {
+// delivered says what is wrong with the n-th message that was received, if anything is. cuts says
+// that a Write with immediate data comes in segments, of which the last one's bytes are counted.
+func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32, cuts bool) error {
 	if n >= len(p.sends) {
 		return fmt.Errorf("message %d was received, of %d sent", n, len(p.sends))
 	}
@@ -262,6 +263,9 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, token uint32) error {
 	want, imm, length := ib.WCRecv, o.op == ib.WRSendWithImm || o.op == ib.WRRDMAWriteWithImm, o.size
 	if o.op == ib.WRRDMAWriteWithImm {
 		want = ib.WCRecvRDMAWithImm
+		if cuts && length > 0 {
+			length = (length-1)%int(segmentBytes) + 1
+		}
 	}
 	switch {
 	case wc.Opcode != want:

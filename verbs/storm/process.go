@@ -86,7 +86,7 @@ func (p *Process) incarnate() (crashed bool, err error) {
 	p.engines = newRand(p.run.cfg.Seed^0xe44a, p.ID, p.Incarnation)
 	p.ward = &ward{
 		Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults), host: p.ID, watch: p.run.observer,
-		qps: map[verbs.QP]verbs.QP{}, cqs: map[verbs.CQ]*wardCQ{}, srqs: map[verbs.SRQ]*wardSRQ{}, paces: map[uint32]*pace{}, p: p, tells: map[uint32]verbs.TelemetryQP{}, later: p.run.observer != nil && p.run.observer.start > 0,
+		qps: map[verbs.QP]verbs.QP{}, cqs: map[verbs.CQ]*wardCQ{}, srqs: map[verbs.SRQ]*wardSRQ{}, paces: map[uint32]*pace{}, lanes: map[string]*lane{}, p: p, tells: map[uint32]verbs.TelemetryQP{}, later: p.run.observer != nil && p.run.observer.start > 0,
 	}
 	p.qps, p.byNum, p.cqs = map[verbs.QP]*guardQP{}, map[uint32]*guardQP{}, map[verbs.CQ]*guardCQ{}
 	p.dead, p.onCrash = false, nil

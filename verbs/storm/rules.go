@@ -10,11 +10,16 @@ type observer struct {
 	run     *run
 	ends    map[flowKey]*end // of connections
 	traffic []traffic        // by host
+	notices []notices        // by host
 	twins
 }
 
 // traffic is what a host's device has sent and got.
 type traffic struct{ sentPackets, sentBytes, gotPackets, gotBytes uint64 }
+
+// notices are the congestion notifications that a host's device has sent, and the packets of another
+// partition that it has got.
+type notices struct{ sent, foreign uint64 }
 
 // flowKey is a queue pair of a host.
 type flowKey struct {
@@ -23,7 +28,7 @@ type flowKey struct {
 }
 
 func newObserver(r *run) *observer {
-	return &observer{run: r, ends: map[flowKey]*end{}, traffic: make([]traffic, r.cfg.Processes), twins: newTwins(r.cfg.Processes)}
+	return &observer{run: r, ends: map[flowKey]*end{}, traffic: make([]traffic, r.cfg.Processes), notices: make([]notices, r.cfg.Processes), twins: newTwins(r.cfg.Processes)}
 }
 
 // begin is called when an end's queue pair is connected, and finish when it is in error or gone.
@@ -103,6 +108,11 @@ func (o *observer) counted() {
 			if name == "out_of_buffer" {
 				want += got["rx_ud_no_receive"]
 			}
+			if got[name] != want {
+				o.run.failf("rule 14: process %d's device counts %d %s, and there were %d", host, got[name], name, want)
+			}
+		}
+		for name, want := range map[string]uint64{"np_cnp_sent": o.notices[host].sent, "rx_bad_pkey": o.notices[host].foreign} {
 			if got[name] != want {
 				o.run.failf("rule 14: process %d's device counts %d %s, and there were %d", host, got[name], name, want)
 			}

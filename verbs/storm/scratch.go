@@ -43,6 +43,23 @@ func (s *sharedReceives) again(w *peer, id uint64) {
 	}
 }
 
+// limitReceives asks for an event when few receives are left, where the device has that. Its twin
+// knows when it must come.
+func (w *peer) limitReceives() {
+	s, ok := w.srq.srq.(verbs.LimitSRQ)
+	if !ok {
+		return
+	}
+	n := w.p.Rand.IntN(w.srq.n+3) - 1
+	var want error
+	if n < 0 || n > w.srq.n {
+		want = verbs.ErrInvalid
+	}
+	if err := s.SetLimit(n); !refused(err, want) && !refused(err, verbs.ErrNotSupported) {
+		w.p.Failf("rule 20: a limit of %d of %d receives: %v, expected %v", n, w.srq.n, err, want)
+	}
+}
+
 func (s *sharedReceives) free() error {
 	if err := s.srq.Close(); err != nil {
 		return err

@@ -68,6 +68,21 @@ func TestPace(t *testing.T) {
 			p.handed(us, segment(1, 1000))
 			p.handed(9*us, segment(2, 1000))
 		}},
+		{"within the window of a group", 0, func(p *pace) {
+			other := inGroup(p, 2000)
+			p.handed(us, segment(1, 1000))
+			other.handed(9*us, segment(2, 1000))
+		}},
+		{"beyond the window of a group", 17, func(p *pace) {
+			other := inGroup(p, 1999)
+			p.handed(us, segment(1, 1000))
+			other.handed(9*us, segment(2, 1000))
+		}},
+		{"too early for a group", 16, func(p *pace) {
+			other := inGroup(p, 2000)
+			p.handed(us, segment(1, 1000))
+			other.handed(8*us, segment(2, 1000))
+		}},
 		{"the engine is told", 0, told(good)},
 		{"of a segment that has not completed", 18, func(p *pace) { p.observed(&good, cc.Control{}) }},
 		{"of other bytes", 18, told(with(func(a *cc.Ack) { a.Bytes = 999 }))},
@@ -80,11 +95,19 @@ func TestPace(t *testing.T) {
 		cfg.CatchUp = 0
 		r := &run{cfg: Default(), engine: des.New()}
 		owner := &Process{run: r, ward: &ward{}}
-		p := &pace{p: owner, cfg: &cfg, line: 25 * units.Gbps, mtu: 1024, rate: units.Gbps, most: units.Gbps, least: units.Gbps, window: cc.Unlimited}
+		p := &pace{p: owner, cfg: &cfg, line: 25 * units.Gbps, wire: 25 * units.Gbps, mtu: 1024, lane: &lane{rate: units.Gbps, most: units.Gbps, least: units.Gbps, window: cc.Unlimited}}
+		p.members = []*pace{p}
 		c.script(p)
 		got, want := r.result.Failure, fmt.Sprintf("rule %d:", c.rule)
 		if c.rule == 0 && got != "" || c.rule > 0 && !strings.Contains(got, want) {
 			t.Errorf("%s: %q, expected rule %d", c.name, got, c.rule)
 		}
 	}
+}
+
+// inGroup makes a queue pair one of a group of two, with that window, and returns the other.
+func inGroup(p *pace, window units.Bytes) *pace {
+	other := *p
+	p.name, p.window, p.members = "port 1", window, []*pace{p, &other}
+	return &other
 }

@@ -104,6 +104,7 @@ type run struct {
 	once    sync.Once
 	left    atomic.Bool // nobody waits for the run any more: programs end at their next call
 
+	stamps    bool            // NICs say when a request's packets have left
 	unordered bool            // what lies beyond a gap may be placed
 	world     *softroce.World // nil over the NIC model
 	hostile   hostile
@@ -224,7 +225,7 @@ func (r *run) shim(p *Process) (verbs.Device, error) {
 	}
 	c := paced.DefaultConfig()
 	c.Segment = segmentBytes
-	erratically := drawShim(r.cfg.Seed, &c)
+	erratically := drawShim(&r.cfg, &c)
 	switch {
 	case r.cfg.Shim == "none":
 	case erratically:

@@ -222,8 +222,10 @@ func (t *twin) taken(marks []postMark, n int) {
 		t.posted, t.rdPosted = m.posted, m.rdPosted
 		t.number -= len(marks) - n
 	}
-	if t.state == ib.Err {
+	if t.state == ib.Err || t.state == ib.SQE {
 		t.flushSends(ib.WCSuccess, true)
+		t.next = t.sent
+		t.una, t.posted, t.asked = t.next, t.next, t.next
 	}
 }
 
@@ -417,6 +419,7 @@ func (t *twin) told(now units.Time) {
 		return
 	}
 	t.cnpTaken, t.cnpTakenAt, t.signals.ecn = true, now, true
+	t.o.count(t.host, "rp_cnp_handled")
 	t.cnps++
 }
 
@@ -1249,8 +1252,10 @@ func (t *twin) dueRequest(now units.Time, h *roce.Packet, take bool) (payload in
 	}
 	t.sent = max(t.sent, t.next)
 	switch {
-	case unreadable && t.service == ib.UC:
-		t.lose()
+	case unreadable && t.service == ib.UC: // the send queue alone is in error
+		t.state = ib.SQE
+		t.flushSends(ib.WCSuccess, true)
+		t.una, t.posted, t.asked = t.next, t.next, t.next
 	case !unreadable:
 		if t.next == a.end {
 			t.cur++

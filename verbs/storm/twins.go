@@ -132,6 +132,9 @@ func (o *observer) leaves(now units.Time, from, to int, p []byte) {
 	if err != nil || h.Opcode != ib.CNP && h.Opcode.Service() != ib.ServiceRC && h.Opcode.Service() != ib.ServiceUC {
 		return
 	}
+	if h.Opcode == ib.CNP {
+		o.notices[from].sent++
+	}
 	all := o.byPeer[route{from, to, h.DestQP}]
 	h.Pad = 0
 	for _, t := range all {
@@ -164,7 +167,11 @@ func (o *observer) leaves(now units.Time, from, to int, p []byte) {
 func (o *observer) arrives(now units.Time, stamp uint64, from, to int, trafficClass uint8, p []byte) {
 	var h roce.Packet
 	payload, err := h.Decode(p)
-	if err != nil || h.PKey&0x7fff != roce.DefaultPKey&0x7fff {
+	if err == nil && h.PKey&0x7fff != roce.DefaultPKey&0x7fff {
+		o.notices[to].foreign++
+		return
+	}
+	if err != nil {
 		return
 	}
 	if t := o.byQPN[flowKey{to, h.DestQP}]; t != nil {
@@ -379,7 +386,7 @@ func (t *twin) compare(got verbs.Repairs, cnps uint64) {
 var twinCounted = []string{
 	"out_of_sequence", "duplicate_request", "out_of_buffer", "rx_write_requests", "rx_read_requests", "rx_atomic_requests",
 	"req_remote_invalid_request", "req_remote_access_errors", "resp_remote_access_errors", "resp_local_length_error",
-	"retry_exceeded_err", "rnr_nak_retry_exceeded_err", "local_ack_timeout_err", "rnr_nak_retry_err", "retransmitted_pkts",
+	"rp_cnp_handled", "retry_exceeded_err", "rnr_nak_retry_exceeded_err", "local_ack_timeout_err", "rnr_nak_retry_err", "retransmitted_pkts",
 }
 
 // twinCounts are what a device must have counted, if its twins know of all.

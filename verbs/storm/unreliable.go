@@ -18,7 +18,8 @@ type unreliable struct {
 	mem    []byte // a place to send from, one to be written to, and those of receives
 	to     uint32 // the queue pair that it is connected to, 0 for none
 	number uint64
-	out    int // requests under way
+	out    int  // requests under way
+	bad    bool // one names memory that nobody has: the send queue is in error
 }
 
 const (
@@ -60,6 +61,10 @@ func (w *peer) converse(other int) {
 		}
 		return
 	}
+	if u.bad && u.out == 0 {
+		w.mend(u)
+		return
+	}
 	if u.out == unreliableDepth {
 		return
 	}
@@ -88,11 +93,29 @@ func (w *peer) converse(other int) {
 		k := 1 + r.IntN(n-1)
 		wr.SGL = []verbs.SGE{verbs.SGEOf(u.mr, 0, k), verbs.SGEOf(u.mr, k, n-k)}
 	}
+	if !u.bad && len(wr.SGL) > 0 && r.IntN(32) == 0 {
+		u.bad = true
+		wr.SGL[r.IntN(2)].LKey ^= 1 << r.IntN(8)
+	}
 	if _, err := u.qp.PostSend([]verbs.SendWR{wr}); err != nil {
 		w.p.Failf("an unreliable connection: post_send: %v", err)
 		return
 	}
 	u.out++
+}
+
+// mend goes on with a send queue in which a request has failed: what was posted behind it is flushed,
+// and the receive queue has gone on (10.3.1.6).
+func (w *peer) mend(u *unreliable) {
+	if a, err := u.qp.Query(); err != nil || a.State != ib.SQE {
+		w.p.Failf("an unreliable connection is in %v (%v), and a request of it has failed", a.State, err)
+		return
+	}
+	if err := u.qp.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
+		w.p.Failf("an unreliable connection: from SQE: %v", err)
+		return
+	}
+	u.bad = false
 }
 
 // note fills a message with what says who has sent it, which it is, and how long.
@@ -123,7 +146,7 @@ func (w *peer) connectUnreliable(u *unreliable, other int, qpn uint32) error {
 			return err
 		}
 	}
-	u.to, u.out = qpn, 0
+	u.to, u.out, u.bad = qpn, 0, false
 	for i := range unreliableReceives {
 		if err := u.receive(i, unreliableMost); err != nil {
 			return err
@@ -139,6 +162,10 @@ func (u *unreliable) receive(place, n int) error {
 
 // unreliableCompleted handles a completion of an unreliable connection.
 func (w *peer) unreliableCompleted(u *unreliable, other int, wc *verbs.WC) {
+	if u.bad && wc.WRID&recvID == 0 && (wc.Status == ib.WCLocProtErr || wc.Status == ib.WCWRFlushErr) {
+		u.out--
+		return
+	}
 	if wc.Status != ib.WCSuccess {
 		w.p.Failf("a request of an unreliable connection completes with %v", wc.Status)
 		return

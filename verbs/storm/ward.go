@@ -28,9 +28,11 @@ type ward struct {
 	cqs                   map[verbs.CQ]*wardCQ
 	srqs                  map[verbs.SRQ]*wardSRQ
 	paces                 map[uint32]*pace // of the shim's queue pairs, by their numbers
-	shim                  *paced.Config    // nil for none
-	posts, segments, acks uint64           // that the shim has made, posted, and passed to engines
-	accepted              uint64           // requests of the program
+	lanes                 map[string]*lane // of the shim's groups
+	rest                  rest
+	shim                  *paced.Config // nil for none
+	posts, segments, acks uint64        // that the shim has made, posted, and passed to engines
+	accepted              uint64        // requests of the program
 	bytes                 units.Bytes
 	tells                 map[uint32]verbs.TelemetryQP // by their numbers
 	telemetry             verbs.Telemetry
@@ -62,6 +64,9 @@ func newNICClock(hz float64, process int, s fault.Schedule) nicClock {
 	slices.SortStableFunc(c.steps, func(a, b fault.Fault) int { return int(min(1, max(-1, a.At-b.At))) })
 	return c
 }
+
+// steady reports whether it neither drifts nor steps.
+func (c *nicClock) steady() bool { return c.ppm == 0 && len(c.steps) == 0 }
 
 // read returns the clock's ticks when the device's counter stands at ticks.
 func (c *nicClock) read(ticks uint64) uint64 {
@@ -264,15 +269,23 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	own.QP = q
 	if p.w.shim != nil {
-		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), window: cc.Unlimited}
-		if port, err := p.w.Port(1); err == nil {
-			own.pace.line = units.Rate(port.LinkRate)
+		own.pace = &pace{p: p.w.p, qpn: q.Num(), cfg: p.w.shim, sends: own.twin.send, since: p.w.p.Now(), lane: &lane{window: cc.Unlimited}}
+		if own.pace.line = p.w.shim.LineRate; own.pace.line == 0 {
+			if port, err := p.w.Port(1); err == nil {
+				own.pace.line = units.Rate(port.LinkRate)
+			}
+		}
+		if own.pace.wire = p.w.shim.NICRate; own.pace.wire == 0 {
+			own.pace.wire = own.pace.line
 		}
 		p.w.paces[q.Num()] = own.pace
 	}
 	var full verbs.QP
 	if p.w.watch != nil {
 		soft := q.(softQP)
+		if own.pace != nil {
+			own.pace.notices = soft.CNPs
+		}
 		full = &softWardQP{wardQP: own, CNPQP: soft, TelemetryQP: soft, RepairsQP: soft}
 		own.twin.qpn = q.Num()
 		p.w.tells[q.Num()] = soft
@@ -347,6 +360,14 @@ func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
 		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
 	}
 	return n, err
+}
+
+// Resize implements verbs.ResizableCQ.
+func (c *wardCQ) Resize(cqe int) error {
+	if r, ok := c.CQ.(verbs.ResizableCQ); ok {
+		return r.Resize(cqe)
+	}
+	return verbs.Errorf("resize_cq", c.w.Name(), verbs.ErrNotSupported, "")
 }
 
 // told is what the network has told of a completion that the last Poll has returned.

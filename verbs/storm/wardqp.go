@@ -43,6 +43,12 @@ type simWardQP struct {
 	verbs.SentTimestampQP
 }
 
+// SentTimestamps implements verbs.SentTimestampQP, by the NIC's clock.
+func (q *simWardQP) SentTimestamps(wc *verbs.WC) (first, last uint64, ok bool) {
+	first, last, ok = q.SentTimestampQP.SentTimestamps(wc)
+	return q.w.clock.read(first), q.w.clock.read(last), ok
+}
+
 // wardQP is a queue pair below the shim, whose twin is told what it is told.
 type wardQP struct {
 	verbs.QP
@@ -107,16 +113,19 @@ func (r *receives) post(wrs []verbs.RecvWR) {
 func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	o, t := q.quiet(), q.twin
 	if t == nil {
-		return q.QP.Modify(a, mask)
+		err := q.QP.Modify(a, mask)
+		q.forgets(err, &a, mask)
+		return err
 	}
 	before, repairs := t.state, q.QP.(verbs.RepairsQP).Repairs()
-	if mask&verbs.AttrState != 0 && a.State == ib.RTS && before == ib.SQD {
+	if mask&verbs.AttrState != 0 && a.State == ib.RTS && (before == ib.SQD || before == ib.SQE) {
 		t.state, t.dirty = ib.RTS, true // what waits leaves within the call
 	}
 	if err := q.QP.Modify(a, mask); err != nil {
 		t.state = before
 		return err
 	}
+	q.forgets(nil, &a, mask)
 	if mask&verbs.AttrAccess != 0 && before <= ib.Init {
 		t.access = a.Access
 	}
@@ -142,6 +151,14 @@ func (q *wardQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		t.enterErr(ib.WCSuccess, false)
 	}
 	return nil
+}
+
+// forgets takes note that a queue pair has forgotten all, by RESET.
+func (q *wardQP) forgets(err error, a *verbs.QPAttr, mask verbs.QPAttrMask) {
+	if q.pace != nil && err == nil && mask&verbs.AttrState != 0 && a.State == ib.Reset {
+		q.pace.reset()
+		q.w.leave(q.pace)
+	}
 }
 
 // Query implements verbs.QP.
@@ -182,6 +199,9 @@ func (w *ward) forget(q *wardQP) {
 	delete(w.tells, q.QP.Num())
 	if num := q.QP.Num(); w.paces[num] == q.pace {
 		delete(w.paces, num)
+		if q.pace != nil {
+			w.leave(q.pace)
+		}
 	}
 }
 
