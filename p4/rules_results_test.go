@@ -1,6 +1,7 @@
 package p4
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/p4/internal/stf"
@@ -162,5 +163,58 @@ func TestRulesOfWhereTNAResultsGo(t *testing.T) {
 			}
 			exchange(t, pl, c.frames...)
 		})
+	}
+}
+
+// Register actions of Tofino 2 give up to four results: the first is the call's value, the others go to its arguments.
+func TestRulesOfSeveralResults(t *testing.T) {
+	const zero = "00 00 0000 00000000 -> "
+	const two = "Register<bit<8>, bit<8>>(4, 5) r; RegisterAction2<bit<8>, bit<8>, bit<8>, bit<16>>(r) up = { void apply(inout bit<8> v, out bit<8> x, out bit<16> y) { v = v + 1; x = v; y = 8w0 ++ v << 8; } }; "
+	const four = "Register<bit<8>, bit<8>>(4, 5) r; RegisterAction4<bit<8>, bit<8>, bit<8>, bit<8>, bit<16>, bit<32>>(r) up = { void apply(inout bit<8> v, out bit<8> x, out bit<8> y, out bit<16> z, out bit<32> w) { x = v; y = v + 1; z = 9; if (v == 6) { w = 7; } v = v + 1; } }; "
+	const same = "Register<bit<8>, bit<8>>(4, 5) r; RegisterAction<bit<8>, bit<8>, bit<8>>(r) up = { void apply(inout bit<8> v, out bit<8> x, out bit<8> y) { v = v + 1; x = v; y = v + 1; } }; "
+	const direct = "DirectRegister<bit<8>>(5) r; DirectRegisterAction2<bit<8>, bit<8>, bit<16>>(r) up = { void apply(inout bit<8> v, out bit<8> x, out bit<16> y) { v = v + 1; x = v; y = 9; } }; " +
+		"action a() { hdr.h.b = up.execute(hdr.h.c); } table t { key = { hdr.h.a: exact; } actions = { a; NoAction; } registers = r; const entries = { 1: a(); 2: a(); } const default_action = NoAction(); } "
+	for _, c := range []struct {
+		rule, locals, body string
+		frames             []string
+	}{
+		{"two results", two, "hdr.h.a = up.execute(0, hdr.h.c);", []string{zero + "06 00 0600 00000000", zero + "07 00 0700 00000000"}},
+		{"the second is not wanted", two, "hdr.h.a = up.execute(0, _);", []string{zero + "06 00 0000 00000000"}},
+		{"the first is not wanted", two, "up.execute(0, hdr.h.c);", []string{zero + "00 00 0600 00000000"}},
+		{"the index that the packet gives", two, "hdr.h.a = up.execute(hdr.h.b, hdr.h.c);", []string{"00 03 0000 00000000 -> 06 03 0600 00000000"}},
+		{"an index that the first result changes", two, "hdr.h.b = up.execute(hdr.h.b, hdr.h.c); hdr.h.a = r.read(2);", []string{"00 02 0000 00000000 -> 06 06 0600 00000000"}},
+		{"the second into a slice", two, "hdr.h.a = up.execute(0, hdr.h.d[23:8]);", []string{"00 00 0000 ffffffff -> 06 00 0000 ff0600ff"}},
+		{"the second into a slice that the packet begins", two, "hdr.h.a = up.execute(0, hdr.h.d[hdr.h.b+:16]);", []string{"00 04 0000 00000000 -> 06 04 0000 00006000"}},
+		{"the second by name", two, "hdr.h.a = up.execute(rv2 = hdr.h.c, index = 1);", []string{zero + "06 00 0600 00000000"}},
+		{"beyond the end", two, "hdr.h.a = up.execute(hdr.h.b, hdr.h.c);", []string{"00 09 0000 00000000 -> 01 09 0100 00000000", "00 09 0000 00000000 -> 01 09 0100 00000000"}},
+		{"both within an expression", two, "hdr.h.a = up.execute(0, hdr.h.c) + hdr.h.c[15:8];", []string{zero + "0c 00 0600 00000000"}},
+		{"four results, of which one is not always given", four, "hdr.h.a = up.execute(0, hdr.h.b, hdr.h.c, hdr.h.d);", []string{"00 00 0000 ffffffff -> 05 06 0009 00000000", "00 00 0000 ffffffff -> 06 07 0009 00000007"}},
+		{"four results into one variable, the last stays", four, "up.execute(0, hdr.h.a, hdr.h.c, hdr.h.d); up.execute(0, hdr.h.a, _, _);", []string{zero + "07 00 0009 00000000"}},
+		{"two results of one type", same, "hdr.h.a = up.execute(0, hdr.h.b);", []string{zero + "06 07 0000 00000000"}},
+		{"two results of one type, the second left out", same, "hdr.h.a = up.execute(0);", []string{zero + "06 00 0000 00000000"}},
+		{"of the register of an entry", direct, "t.apply();", []string{"01 00 0000 00000000 -> 01 06 0009 00000000", "01 00 0000 00000000 -> 01 07 0009 00000000", "02 00 0000 00000000 -> 02 06 0009 00000000", "03 00 0000 00000000 -> 03 00 0000 00000000"}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			exchange(t, loadText(t, strings.Replace(tnaText("", tnaStart, c.locals, c.body), "tna.p4", "t2na.p4", 1)).New(), c.frames...)
+		})
+	}
+}
+
+// Priorities by BMv2's annotation: the least wins, and an entry without one has its position.
+func TestRulesOfAnnotatedPriorities(t *testing.T) {
+	const dflt = " actions = { set; } const default_action = set(0xff);"
+	for _, r := range []tableRule{
+		{
+			rule:   "the least wins",
+			table:  "key = { hdr.h.a: ternary; }" + dflt + " const entries = { 1 &&& 1: set(1) @priority(5); 3 &&& 3: set(2) @priority(3); 7 &&& 7: set(3) @priority(9); }",
+			frames: []string{"01 00 0000 00000000 -> 01 01 0000 00000000", "03 00 0000 00000000 -> 03 02 0000 00000000", "07 00 0000 00000000 -> 07 02 0000 00000000"},
+		},
+		{
+			rule:   "one without has its position",
+			table:  "key = { hdr.h.a: ternary; }" + dflt + " const entries = { 1 &&& 1: set(1); 3 &&& 3: set(2) @priority(9); 7 &&& 7: set(3); _: set(4) @priority(1); }",
+			frames: []string{"01 00 0000 00000000 -> 01 01 0000 00000000", "02 00 0000 00000000 -> 02 04 0000 00000000", "07 00 0000 00000000 -> 07 01 0000 00000000"},
+		},
+	} {
+		t.Run(r.rule, r.holds)
 	}
 }
