@@ -222,7 +222,8 @@ func explicitCast(from, to types.Type) bool {
 		return true
 	}
 	if n, ok := to.(*types.New); ok {
-		return same(from, n.Underlying) || from == types.Integer && explicitCast(from, n.Underlying)
+		below, ok := from.(*types.New)
+		return same(from, n.Underlying) || ok && same(below.Underlying, to) || from == types.Integer && explicitCast(from, n.Underlying)
 	}
 	if n, ok := from.(*types.New); ok {
 		return same(n.Underlying, to) || explicitToNew(n.Underlying, to)

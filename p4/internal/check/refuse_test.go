@@ -281,7 +281,7 @@ func TestRefusals(t *testing.T) {
 		{`bit<8> f(in bit<8> x) { switch (x) { 1: { return 1; } default: { } } }`, "8: the function f ends without return on some way through it"},
 		{`bit<8> f() { exit; }`, `14: exit has no place in a function`},
 		{`control c(inout s_t s) { apply { s.h += 1; } }`, `34: += changes numbers, not a h_t`},
-		{`control c(inout s_t s) { apply { s.f <<= true; } }`, `42: a shift's amount is an unsigned number, not of type bool`},
+		{`control c(inout s_t s) { apply { s.f <<= true; } }`, `42: << wants numbers, not a bool`},
 		{`control c(inout s_t s) { apply { _ = 1; } }`, `34: this is no variable: it cannot be changed`},
 		{`control c(inout s_t s) { apply { s.f = _; } }`, `40: _ is no value`},
 		{`control c(inout s_t s) { apply { switch (5) { } } }`, `42: switch wants a value of known width: cast it`},

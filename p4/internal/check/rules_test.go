@@ -223,7 +223,7 @@ func TestRulesOfStatements(t *testing.T) {
 		{"12.1: a compound operator on a bool", inApply("s.q |= s.q;"), "|= changes numbers, not a bool"},
 		{"12.1: a compound operator on another width", inApply("x += y;"), "the operand is of type bit<16>, not bit<8>"},
 		{"12.1: a compound shift by another width", inApply("x <<= y;"), ""},
-		{"12.1: a compound shift by a signed", inApply("x <<= s.i;"), "a shift's amount is an unsigned number, not of type int<8>"},
+		{"12.1: a compound shift by a signed", inApply("x <<= s.i;"), "a shift's amount is unsigned, not of type int<8>: cast it"},
 		{"14.1: a table in an action", "control c() { table t { actions = { NoAction; } } action a() { t.apply(); } apply { } }", "the table t is applied outside of a control's apply"},
 		{"14.1: a control in an action", "control d() { apply { } } control c() { d() i; action a() { i.apply(); } apply { } }", "a control is applied outside of a control's apply"},
 	})

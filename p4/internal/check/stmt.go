@@ -119,25 +119,24 @@ func (c *checker) compound(s *ast.Assign, t types.Type) {
 		return
 	}
 	s.Rhs = c.number(s.Rhs)
+	b := &ast.Binary{Op: s.Op, OpP: s.P, X: s.Lhs}
 	if s.Op == ast.OpShl || s.Op == ast.OpShr {
-		if !isAmount(s.Rhs) {
-			c.errorf(s.Rhs.Pos(), "a shift's amount is an unsigned number, not of type %s", s.Rhs.Type())
+		if rt := s.Rhs.Type(); !types.IsInteger(rt) {
+			c.errorf(s.Rhs.Pos(), "%s wants numbers, not a %s%s", s.Op, rt, castHint(rt))
+			return
 		}
+		b.Y = s.Rhs
+		c.shift(b)
 		return
 	}
-	s.Rhs = c.convert(s.Rhs, t, "the operand")
-	if c.elaborate && (s.Op == ast.OpDiv || s.Op == ast.OpMod) && !powerOfTwo(s.Rhs.Const()) && s.Rhs.Type() != types.Invalid {
-		c.errorf(s.P, "%s= is by a constant power of two only", s.Op)
+	b.Y = s.Rhs
+	if b.Y.Type() != types.Integer {
+		b.Y = c.convert(s.Rhs, t, "the operand")
 	}
-}
-
-// isAmount reports whether an expression may be a shift's amount: unsigned, or an int that is known.
-func isAmount(e ast.Expr) bool {
-	if _, ok := e.Type().(*types.Bit); ok {
-		return true
+	if b.Y.Type() == types.Integer || same(b.Y.Type(), t) {
+		c.arithmetic(b) // x op= y is what x = x op y is
 	}
-	v := e.Const()
-	return e.Type() == types.Integer && isInt(v) && v.Int.Sign() >= 0
+	s.Rhs = b.Y
 }
 
 // namedBounds refuses constants' names as bounds of a slice that is assigned to: p4c does not look them up there.

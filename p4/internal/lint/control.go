@@ -77,6 +77,10 @@ func (w *walker) statement(s ast.Stmt) {
 		if v, ok := s.Decl.(*ast.VarDecl); ok && v.X != nil {
 			w.set(v.Name, w.value(v.X, 0))
 		}
+	case *ast.For, *ast.ForIn:
+		// How often it is carried out is not known here.
+		w.group.end()
+		w.forgetWrites([]ast.Stmt{s})
 	}
 }
 
@@ -104,12 +108,13 @@ func (w *walker) branches(branches ...ast.Stmt) {
 
 func (w *walker) assign(s *ast.Assign) {
 	path := pathOf(s.Lhs)
-	v := w.value(s.Rhs, 0)
-	if s.Op != ast.OpNone {
-		old := w.value(s.Lhs, 0)
-		v = operation(s.Pos(), v, old)
-		w.several(s.Pos(), v)
+	rhs := s.Rhs
+	if s.Op != ast.OpNone { // x op= y is x = x op y
+		b := &ast.Binary{Op: s.Op, X: s.Lhs, Y: s.Rhs}
+		b.P = s.Pos()
+		rhs = b
 	}
+	v := w.value(rhs, 0)
 	if c, ok := s.Rhs.(*ast.Call); ok && !pureCall(c) {
 		w.group.end() // an object is used: alone in its action
 	} else {
@@ -195,6 +200,7 @@ func (w *walker) value(e ast.Expr, low int) value {
 	case *ast.Call:
 		return w.callValue(e)
 	}
+	w.forgetCalls(e)
 	return value{opaque: true}
 }
 
@@ -295,20 +301,36 @@ func (w *walker) callValue(c *ast.Call) value {
 		return v
 	}
 	w.group.end()
+	w.forgetCalls(c)
+	return value{opaque: true}
+}
+
+// forgetCalls forgets what the calls of an expression write.
+func (w *walker) forgetCalls(e ast.Expr) {
+	c, ok := e.(*ast.Call)
+	if !ok {
+		for _, x := range ast.Parts(e) {
+			w.forgetCalls(x)
+		}
+		return
+	}
 	for _, b := range c.Bound {
-		if b.Expr != nil && (b.Dir == types.Out || b.Dir == types.InOut) {
+		if b.Expr == nil {
+			continue
+		}
+		w.forgetCalls(b.Expr)
+		if b.Dir == types.Out || b.Dir == types.InOut {
 			w.forget(pathOf(b.Expr))
 		}
 	}
-	if c.Kind == ast.CallAction { // which the compiler puts into a table
+	switch c.Kind {
+	case ast.CallAction: // which the compiler puts into a table
 		w.forgetWrites(c.Action.Body.Stmts)
-	}
-	if c.Kind == ast.CallTable {
+	case ast.CallTable:
 		for _, a := range c.Table.Actions {
 			w.forgetWrites(a.Decl.Body.Stmts)
 		}
 	}
-	return value{opaque: true}
 }
 
 // pureCall reports whether a call is of an operation: min, max.
@@ -316,22 +338,40 @@ func pureCall(c *ast.Call) bool {
 	return c.Kind == ast.CallExternFunc && c.Func != nil && (c.Func.Name == "min" || c.Func.Name == "max")
 }
 
+// forgetWrites forgets what statements write, whichever of them are carried out.
 func (w *walker) forgetWrites(stmts []ast.Stmt) {
 	for _, s := range stmts {
 		switch s := s.(type) {
 		case *ast.Block:
 			w.forgetWrites(s.Stmts)
 		case *ast.Assign:
+			w.forgetCalls(s.Rhs)
 			w.forget(pathOf(s.Lhs))
 		case *ast.If:
+			w.forgetCalls(s.Cond)
 			w.forgetWrites([]ast.Stmt{s.Then})
 			if s.Else != nil {
 				w.forgetWrites([]ast.Stmt{s.Else})
 			}
-		case *ast.CallStmt:
-			if s.Call.Kind == ast.CallAction {
-				w.forgetWrites(s.Call.Action.Body.Stmts)
+		case *ast.Switch:
+			w.forgetCalls(s.X)
+			for _, c := range s.Cases {
+				if c.Body != nil {
+					w.forgetWrites(c.Body.Stmts)
+				}
 			}
+		case *ast.For:
+			w.forgetWrites(s.Init)
+			w.forgetWrites(s.Update)
+			w.forgetWrites([]ast.Stmt{s.Body})
+		case *ast.ForIn:
+			w.forgetWrites([]ast.Stmt{s.Body})
+		case *ast.DeclStmt:
+			if v, ok := s.Decl.(*ast.VarDecl); ok {
+				w.forgetCalls(v.X)
+			}
+		case *ast.CallStmt:
+			w.forgetCalls(s.Call)
 		}
 	}
 }

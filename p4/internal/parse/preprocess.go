@@ -720,11 +720,7 @@ func (e *condExpr) unary(depth int) int64 {
 	e.i++
 	switch t.kind {
 	case tInt:
-		lit, err := intLit(t)
-		if err != "" {
-			fail(e.pos, "%s", err)
-		}
-		return new(big.Int).And(lit.value, big.NewInt(1<<63-1)).Int64()
+		return new(big.Int).And(condInt(t, e.pos), big.NewInt(1<<63-1)).Int64()
 	case tIdent:
 		if t.text == "true" {
 			return 1
@@ -753,6 +749,22 @@ func (e *condExpr) unary(depth int) int64 {
 	}
 	fail(e.pos, "%s has no place in a condition", t)
 	return 0
+}
+
+// condInt reads an integer of a condition. One that begins with 0 is octal, as C's preprocessor has it; in P4 it is decimal.
+func condInt(t token, at ast.Pos) *big.Int {
+	if t.text[0] == '0' && allDigits(t.text) {
+		n, ok := new(big.Int).SetString(t.text, 8)
+		if !ok {
+			fail(at, "%s is no integer of base 8, which the 0 in front makes it", t)
+		}
+		return n
+	}
+	lit, err := intLit(t)
+	if err != "" {
+		fail(at, "%s", err)
+	}
+	return lit.value
 }
 
 type intValue struct {

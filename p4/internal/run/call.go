@@ -95,11 +95,23 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 	case ast.CallParser:
 		in := c.instanceOf(e)
 		return c.call(e.Bound, in.Parser.Params, e, true, func() op { return c.parserBody(in) })
-	case ast.CallIsValid, ast.CallStaticAssert, ast.CallMinSize:
+	case ast.CallIsValid:
+		v := c.isValid(e.Recv)
+		if dst.t != nil {
+			return plain(c.put(dst, v))
+		}
+		return func(m *machine) ctl {
+			v(m) // an index within may call something
+			if m.exit || m.failed {
+				return m.stopped()
+			}
+			return goOn
+		}
+	case ast.CallStaticAssert, ast.CallMinSize: // constants
 		if dst.t == nil {
 			return func(*machine) ctl { return goOn }
 		}
-		return plain(c.put(dst, c.callNum(e)))
+		return plain(c.put(dst, c.num(e)))
 	case ast.CallSetValid, ast.CallSetInvalid:
 		return c.setValid(e)
 	case ast.CallPushFront, ast.CallPopFront:

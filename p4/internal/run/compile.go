@@ -278,7 +278,9 @@ func (c *compiler) refSlice(e *ast.Slice) (act, place) {
 	if base.slice { // of a slice
 		p.whole = base.whole
 		p.lo += base.lo
-		p.plus = base.plus
+		if base.plus != nil {
+			p.lo, p.plus = 0, further(base.plus, uint64(e.LoN), uint64(base.whole))
+		}
 	}
 	if e.Plus && e.Lo.Const() == nil {
 		if base.slice {
@@ -288,6 +290,20 @@ func (c *compiler) refSlice(e *ast.Slice) (act, place) {
 		p.plus = c.num(e.Lo)
 	}
 	return pre, p
+}
+
+// further returns where the bits from lo on of a slice begin, which itself begins at plus, in a value of whole bits. Beyond the value
+// it stays there.
+func further(plus num, lo, whole uint64) num {
+	if lo == 0 {
+		return plus
+	}
+	return func(m *machine) uint64 {
+		if at := plus(m); at < whole {
+			return at + lo
+		}
+		return whole
+	}
 }
 
 // sameRep reports whether a value of either type lies in memory as one of the other would.

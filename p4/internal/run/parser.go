@@ -435,10 +435,6 @@ func (c *compiler) lookahead(e *ast.Call, dst place) op {
 }
 
 func (c *compiler) extract(e *ast.Call) op {
-	arg := e.Bound[0]
-	if _, ok := arg.Expr.(*ast.DontCare); ok || arg.Expr == nil {
-		return c.skip(e, arg.Type)
-	}
 	x := c.extraction(e)
 	if x.w.varWord >= 0 {
 		if len(e.Bound) < 2 {
@@ -450,22 +446,6 @@ func (c *compiler) extract(e *ast.Call) op {
 		c.failf(e, "%s has no varbit field: extract takes no size", x.name)
 	}
 	return x.fixed()
-}
-
-// skip passes over a header that is not wanted.
-func (c *compiler) skip(e *ast.Call, t types.Type) op {
-	bits, ok := types.Width(t)
-	if !ok {
-		c.failf(e, "not supported: extract of %s", t)
-	}
-	return func(m *machine) ctl {
-		if m.end-m.pos < bits {
-			m.fail(m.codes.tooShort)
-			return doReject
-		}
-		m.pos += bits
-		return goOn
-	}
 }
 
 // An extraction reads a header, or a struct of numbers, from the packet.
@@ -480,7 +460,14 @@ type extraction struct {
 }
 
 func (c *compiler) extraction(e *ast.Call) *extraction {
-	pre, p := c.ref(e.Bound[0].Expr)
+	arg := e.Bound[0]
+	var pre act
+	var p place
+	if _, ok := arg.Expr.(*ast.DontCare); ok || arg.Expr == nil {
+		p = c.temp(arg.Type) // a header that is not wanted
+	} else {
+		pre, p = c.ref(arg.Expr)
+	}
 	h, ok := types.Underlying(p.t).(*types.Struct)
 	if !ok || h.Kind == types.Union {
 		c.failf(e, "not supported: extract of %s", p.t)
@@ -492,7 +479,7 @@ func (c *compiler) extraction(e *ast.Call) *extraction {
 		x.post = c.unionAfter(p)
 	}
 	// hs.next, and members of the union there.
-	st := nextOf(e.Bound[0].Expr)
+	st := nextOf(arg.Expr)
 	if st == nil {
 		return x
 	}

@@ -85,21 +85,17 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 	case "meter.execute_meter":
 		idx := c.num(arg(0))
 		return c.outArg(arg(1), func(to place) act {
-			return func(m *machine) {
-				v := m.objects[obj].(*Meter).execute(idx(m), m.now, m.length)
-				m.w[to.at(m)] = v
-			}
+			return c.number(to, func(m *machine) uint64 { return m.objects[obj].(*Meter).execute(idx(m), m.now, m.length) })
 		})
 	case "direct_meter.read":
 		return c.outArg(arg(0), func(to place) act {
-			return func(m *machine) {
+			return c.number(to, func(m *machine) uint64 {
 				mt := m.objects[obj].(*Meter)
-				v := uint64(green)
-				if m.cur != nil {
-					v = m.cur.meter.execute(mt.direct, m.now, mt.tokens(m.length))
+				if m.cur == nil {
+					return green
 				}
-				m.w[to.at(m)] = v
-			}
+				return m.cur.meter.execute(mt.direct, m.now, mt.tokens(m.length))
+			})
 		})
 	case "Checksum16.get":
 		var in hashInput
