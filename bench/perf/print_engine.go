@@ -43,6 +43,9 @@ func Summary(w io.Writer, r *Result) error {
 		if o := row.Outage; o != nil {
 			fmt.Fprintf(&b, " %-10d longest time without a completion: %s us, from %.6f s on\n", row.Bytes, hundredths(o.LongestUs), float64(o.AtSeconds))
 		}
+		if n := row.Reconnects; n > 0 {
+			fmt.Fprintf(&b, " %-10d connections made anew: %d\n", row.Bytes, n)
+		}
 	}
 	for _, row := range r.Rows {
 		if e := row.Engine; e != nil && e.Bypassed > 0 {

@@ -70,8 +70,9 @@ func (r *repaired) report() *Repairs {
 	return out
 }
 
-// repairs reads the counters.
-func (e *end) repairs() (r repaired) {
+// repairs reads the counters, of former queue pairs too.
+func (e *end) repairs() repaired {
+	r := e.renewal.repaired
 	for _, qp := range e.qps {
 		counting := counts(qp)
 		if counting == nil {
