@@ -35,8 +35,7 @@ func Summary(w io.Writer, r *Result) error {
 	}
 	for _, row := range r.Rows {
 		if p := row.Repairs; row.Engine == nil && p != nil && (p.any() || row.Outage != nil) {
-			fmt.Fprintf(&b, " %-10d packets sent again: %s, sequence errors: %s, timeouts: %s, RNR NAKs: %s\n",
-				row.Bytes, plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
+			fmt.Fprintf(&b, " %-10d %v\n", row.Bytes, p)
 		}
 	}
 	for _, row := range r.Rows {
@@ -98,6 +97,12 @@ func (c Cuts) String() string {
 		return "0"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// String names the counters; what is not counted is "-".
+func (p *Repairs) String() string {
+	return fmt.Sprintf("packets sent again: %s, sequence errors: %s, timeouts: %s, RNR NAKs: %s",
+		plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
 }
 
 func (p *Repairs) any() bool {

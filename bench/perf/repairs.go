@@ -72,11 +72,16 @@ func (r *repaired) report() *Repairs {
 
 // repairs reads the counters, of former queue pairs too.
 func (e *end) repairs() repaired {
-	r := e.renewal.repaired
-	for _, qp := range e.qps {
+	return countRepairs(e.renewal.repaired, e.dev, e.cfg.Port, e.qps...)
+}
+
+// countRepairs adds what queue pairs of a device have counted to r; where the port counts, it returns
+// that.
+func countRepairs(r repaired, dev verbs.Device, port int, qps ...verbs.QP) repaired {
+	for _, qp := range qps {
 		counting := counts(qp)
 		if counting == nil {
-			return kernelRepairs(os.DirFS("/sys/class/infiniband"), e.dev, e.cfg.Port)
+			return kernelRepairs(os.DirFS("/sys/class/infiniband"), dev, port)
 		}
 		r.has = [...]bool{true, true, true, true}
 		c := counting.Repairs()
