@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -99,7 +100,13 @@ func (f *rpingFlags) run(ctx context.Context, c perf.PingConfig, out, notes io.W
 		}
 	case f.Client:
 		var conn *exchange.Conn
-		if conn, err = exchange.Dial(ctx, net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), 0); err == nil {
+		address := net.JoinHostPort(f.Address, strconv.Itoa(f.Port))
+		c.Again = func(within time.Duration) (*exchange.Conn, error) {
+			soon, stop := context.WithTimeout(ctx, within)
+			defer stop()
+			return exchange.Dial(soon, address, 0)
+		}
+		if conn, err = exchange.Dial(ctx, address, 0); err == nil {
 			result, err = perf.PingClient(ends.dev, conn, c)
 		}
 	case f.Server && rdmacm.Supported(ends.dev):
@@ -123,6 +130,11 @@ func (f *rpingFlags) serve(ctx context.Context, dev verbs.Device, c perf.PingCon
 	}
 	defer func() { _ = l.Close() }()
 	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", f.Port)
+	c.Again = func(within time.Duration) (*exchange.Conn, error) {
+		soon, stop := context.WithTimeout(ctx, within)
+		defer stop()
+		return l.Accept(soon, 0)
+	}
 	for {
 		conn, err := l.Accept(ctx, 0)
 		if err != nil {
@@ -151,5 +163,13 @@ func (f *rpingFlags) summary(out io.Writer, r *perf.PingResult) error {
 		return float64(f)
 	}
 	_, err := fmt.Fprintf(out, "%d pings of %d bytes: t_min %.2f us, t_avg %.2f us, t_max %.2f us\n", r.Pings, r.Bytes, v(r.MinUs), v(r.AvgUs), v(r.MaxUs))
+	if o := r.Outage; o != nil {
+		_, more := fmt.Fprintf(out, "longest time without a ping: %.2f us, from %.6f s on; connections made anew: %d\n", v(o.LongestUs), v(o.AtSeconds), r.Reconnects)
+		err = errors.Join(err, more)
+	}
+	if p := r.Repairs; p != nil {
+		_, more := fmt.Fprintln(out, p)
+		err = errors.Join(err, more)
+	}
 	return err
 }

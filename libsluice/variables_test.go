@@ -14,7 +14,7 @@ import (
 )
 
 // variables are what the preload library takes from the environment, SLUICE_ and the key in
-// capitals, and but for the last three from the file of SLUICE_CONFIG. A key that paced.Config has
+// capitals, and but for the last four from the file of SLUICE_CONFIG. A key that paced.Config has
 // too has its range there, and what a 0 stands for by paced.DefaultConfig. In default and help,
 // <WORD> is set as code. Checks go in this order, paced.Config's.
 type variables struct {
@@ -34,6 +34,7 @@ type variables struct {
 	Stats          bool        `yaml:"stats" help:"print statistics to standard error as the program ends"`
 	Metrics        bool        `yaml:"metrics" help:"publish queue pairs to [<sluice exporter>](observability.md#c-programs), in the directory <SLUICE_RUN>"`
 	Debug          bool        `yaml:"debug" help:"log to standard error"`
+	Fail           string      `yaml:"fail" default:"nothing" help:"calls and completions that [fail](#failures), to test the program: <post_send:ENOMEM@100>"`
 	Config         string      `yaml:"config" help:"a YAML file; the environment wins"`
 	Disable        bool        `yaml:"disable" help:"do nothing"`
 	Library        string      `yaml:"library" help:"the path of <libsluice.so.0>"`
@@ -92,7 +93,7 @@ func (v *variable) inC(text string) string {
 func (v *variable) row() string {
 	code := strings.NewReplacer("<", "`", ">", "`")
 	key, takes, usual := "`"+v.Key+"`", v.Takes, code.Replace(v.tag.Get("default"))
-	if slices.Contains([]string{"config", "disable", "library"}, v.Key) {
+	if slices.Contains([]string{"fail", "config", "disable", "library"}, v.Key) {
 		key = ""
 	}
 	if v.Zero != "" {

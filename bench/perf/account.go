@@ -43,6 +43,7 @@ type books struct {
 	looked    units.Time // last, for completions
 	completed units.Time // when the last message was; at first when the row began
 	outage    outage
+	renewed   uint64   // connections made anew
 	before    repaired // the queue pairs' counters when the account was opened
 }
 
@@ -129,6 +130,7 @@ func (e *end) closeBooks(row *Row, now units.Time) *Row {
 	if e.cfg.Outage {
 		b.outage.extend(b.completed, now)
 		row.Outage = b.outage.report(b.start)
+		row.Reconnects = b.renewed
 	}
 	if g := b.row.gaps; g != nil {
 		row.Host = &Host{PollGapP99Us: g.PercentileUs(99), PollGapMaxUs: stats.Float(g.Max().Microseconds()), Timestamps: e.dev.Attr().CoreClockHz > 0}

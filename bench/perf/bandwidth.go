@@ -88,6 +88,7 @@ func (e *end) newSender(size int) *sender {
 		wrs: make([]verbs.SendWR, c.PostList), sgl: make([]verbs.SGE, c.PostList), flows: make([]progress, c.QPs),
 	}
 	s.step, s.steps = e.walk(size)
+	e.renewal.sender = s
 	if all := s.each * uint64(c.QPs); c.Duration == 0 && !c.NoPeak && all <= maxPeak {
 		s.posted = make([]units.Time, 0, all)
 		s.completed = make([]mark, 0, all/uint64(s.mod)+uint64(c.QPs))
@@ -126,21 +127,25 @@ func (s *sender) post() error {
 	list, depth := uint64(len(s.wrs)), uint64(s.e.cfg.TxDepth)
 	for k := range s.flows {
 		f := &s.flows[k]
-		for f.sent < s.each && f.sent-f.done+list <= depth {
-			for j := range s.wrs {
-				s.fill(j, k, f.sent+uint64(j))
+		for f.sent < s.each {
+			n := list - f.sent%list // a whole list, but for what a renewal left of one
+			if f.sent-f.done+n > depth {
+				break
+			}
+			for j := range n {
+				s.fill(int(j), k, f.sent+j)
 			}
 			if s.posted != nil {
 				now := s.e.now()
-				for range list {
+				for range n {
 					s.posted = append(s.posted, now)
 				}
 			}
-			if err := s.e.postSend(k, s.wrs); err != nil {
+			if err := s.e.postSend(k, s.wrs[:n]); err != nil {
 				return err
 			}
-			f.sent += list
-			s.sent += list
+			f.sent += n
+			s.sent += n
 		}
 	}
 	return nil
@@ -193,14 +198,18 @@ func (e *end) opcode() ib.WROpcode {
 func (s *sender) take(wcs []verbs.WC, now units.Time) {
 	for i := range wcs {
 		f := &s.flows[wcs[i].WRID>>wridShift]
-		n := wcs[i].WRID&(1<<wridShift-1) - f.done
-		f.done += n
-		s.done += n
-		s.e.books.count(n, now)
-		s.meter.add(now, n)
-		if s.posted != nil {
-			s.completed = append(s.completed, mark{now, s.done})
-		}
+		s.count(f, wcs[i].WRID&(1<<wridShift-1)-f.done, now)
+	}
+}
+
+// count counts n more messages of a queue pair.
+func (s *sender) count(f *progress, n uint64, now units.Time) {
+	f.done += n
+	s.done += n
+	s.e.books.count(n, now)
+	s.meter.add(now, n)
+	if s.posted != nil {
+		s.completed = append(s.completed, mark{now, s.done})
 	}
 }
 
@@ -253,7 +262,7 @@ type receiver struct {
 	wrs         []verbs.RecvWR
 	sgl         []verbs.SGE
 	posted      []uint64 // by queue pair
-	taken       []uint64 // in this batch
+	got         []uint64 // by queue pair
 	done        uint64
 }
 
@@ -262,22 +271,40 @@ func (e *end) newReceiver(size int) (*receiver, error) {
 	r := &receiver{
 		e: e, size: size, each: uint64(c.Iterations), stop: units.Never,
 		wrs: make([]verbs.RecvWR, len(e.wc)), sgl: make([]verbs.SGE, len(e.wc)),
-		posted: make([]uint64, c.QPs), taken: make([]uint64, c.QPs),
+		posted: make([]uint64, c.QPs), got: make([]uint64, c.QPs),
 	}
+	e.renewal.receiver = r
 	r.step, r.steps = e.walk(size + e.head)
 	if c.Duration > 0 {
 		r.each = 1 << 63
 	}
-	for k := range e.qps {
-		for left := min(uint64(c.RxDepth), r.each); left > 0; {
-			n := min(left, uint64(len(r.wrs)))
-			if err := r.post(k, n); err != nil {
-				return nil, err
-			}
-			left -= n
-		}
+	if err := r.fillAll(); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// fillAll posts receives of the queue pairs that are used.
+func (r *receiver) fillAll() error {
+	for k := range r.posted {
+		if err := r.fill(k); err != nil || r.e.cfg.Test.Latency {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill posts receives of queue pair k, up to its depth and to the number that will come.
+func (r *receiver) fill(k int) error {
+	for {
+		n := min(uint64(r.e.cfg.RxDepth)-(r.posted[k]-r.got[k]), r.each-r.posted[k], uint64(len(r.wrs)))
+		if n == 0 {
+			return nil
+		}
+		if err := r.post(k, n); err != nil {
+			return err
+		}
+	}
 }
 
 // post posts n receives of queue pair k.
@@ -295,8 +322,19 @@ func (r *receiver) post(k int, n uint64) error {
 
 // take counts receives and posts as many again, up to the number that will come.
 func (r *receiver) take(wcs []verbs.WC, now units.Time) error {
+	r.note(wcs, now)
+	for i := range wcs {
+		if err := r.fill(int(wcs[i].WRID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note counts receives.
+func (r *receiver) note(wcs []verbs.WC, now units.Time) {
 	if len(wcs) == 0 {
-		return nil
+		return
 	}
 	if !r.started {
 		r.started = true
@@ -309,19 +347,10 @@ func (r *receiver) take(wcs []verbs.WC, now units.Time) error {
 	} else {
 		r.meter.add(now, uint64(len(wcs)))
 	}
-	clear(r.taken)
 	for i := range wcs {
-		r.taken[wcs[i].WRID]++
+		r.got[wcs[i].WRID]++
 	}
 	r.done += uint64(len(wcs))
-	for k, n := range r.taken {
-		if n = min(n, r.each-r.posted[k]); n > 0 {
-			if err := r.post(k, n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (r *receiver) over() bool {

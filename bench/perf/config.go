@@ -38,6 +38,9 @@ type Config struct {
 
 	Outage bool `flag:"outage" help:"print the longest time in which no message completed, and what was repaired"`
 
+	// Both ends must have Reconnect, or none. It takes Outage with it.
+	Reconnect time.Duration `flag:"reconnect" unit:"s" range:"[1ms,1000000s]" zero:"a lost connection ends the test" help:"make lost connections anew, and go on; a <TIME> in which nothing completes ends the test: 10s, or a number of seconds"`
+
 	QPs     int `flag:"qp,q" default:"1" range:"[1,16384]" help:"queue pairs; latency tests use the first"` // Both ends must agree.
 	TxDepth int `flag:"tx-depth,t" default:"128, of latency tests 1" range:"[1,15000]" least:"post-list" help:"requests outstanding on a queue pair"`
 	RxDepth int `flag:"rx-depth,r" default:"512" range:"[1,16384]" help:"receives posted, of tests with sends; 512 is up to 16000 for UC and UD"`
@@ -139,6 +142,7 @@ func (c *Config) operation() error {
 		{datagrams && c.Size > 4096, fmt.Sprintf("a datagram of %d bytes: give at most the path MTU, which is 4096 at most", c.Size)},
 		{c.PostList > 1 && t.Latency, "a post list: only bandwidth tests have it"},
 		{c.Bidirectional && t.Latency, "bidirectional: only bandwidth tests are"},
+		{c.Reconnect > 0 && c.Service != ib.RC, fmt.Sprintf("reconnect needs RC: %v has no connection that is lost", c.Service)},
 		{c.Events && t == Test{Write, true}, "events: the other end's writes give none; poll"},
 	})
 }
@@ -202,6 +206,7 @@ func (c Config) settle() Config {
 	if c.Service != ib.RC && c.RxDepth == DefaultConfig(c.Test).RxDepth {
 		c.RxDepth = 16000
 	}
+	c.Outage = c.Outage || c.Reconnect > 0
 	if c.Duration > 0 {
 		c.Iterations = 0
 		if c.Margin == 0 {

@@ -1,6 +1,8 @@
 package perf
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
@@ -15,6 +17,9 @@ func (e *end) connect() error {
 		if err := e.connectAllCM(); err != nil {
 			return err
 		}
+	}
+	if err := e.renewal.begin(e.conn); err != nil {
+		return err
 	}
 	if t.Latency && t.Verb != Send {
 		if err := e.barrier(); err != nil {
@@ -56,8 +61,15 @@ func (e *end) connect() error {
 
 // barrier waits until the other end has come as far.
 func (e *end) barrier() error {
-	_, err := e.conn.Swap(e.local[0])
-	return err
+	for {
+		_, err := e.conn.Swap(e.local[0])
+		if !errors.Is(err, exchange.ErrRenewal) {
+			return err
+		}
+		if err := e.renew(); err != nil {
+			return err
+		}
+	}
 }
 
 // qkey is the Q_Key of perftest's datagrams.

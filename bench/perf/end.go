@@ -58,6 +58,7 @@ type end struct {
 	paced   []*paced.QP // the paced ones
 	qpStats paced.QPStats
 	books   books
+	renewal renewal
 }
 
 func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
@@ -70,6 +71,7 @@ func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
 		}
 	}
 	e.stall = units.FromDuration(e.cfg.Stall)
+	e.renewal.limit = e.cfg.Reconnect
 	return e
 }
 
@@ -194,18 +196,13 @@ func (e *end) allocate() (err error) {
 		return err
 	}
 	e.recvCQ = e.sendCQ
-	rx := 1
 	if e.receives() {
-		rx = c.RxDepth
-		if e.recvCQ, err = e.dev.CreateCQ(verbs.CQInitAttr{CQE: max(rx*c.QPs, 16), Channel: e.channel}); err != nil {
+		if e.recvCQ, err = e.dev.CreateCQ(verbs.CQInitAttr{CQE: max(c.RxDepth*c.QPs, 16), Channel: e.channel}); err != nil {
 			return err
 		}
 	}
 	for range c.QPs {
-		qp, err := e.pd.CreateQP(verbs.QPInitAttr{
-			Type: c.Service, SendCQ: e.sendCQ, RecvCQ: e.recvCQ,
-			Cap: verbs.QPCap{MaxSendWR: c.TxDepth, MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: e.inline},
-		})
+		qp, err := e.createQP()
 		if err != nil {
 			return err
 		}
@@ -218,7 +215,20 @@ func (e *end) allocate() (err error) {
 	}
 	e.remote = make([]exchange.Dest, c.QPs)
 	e.paced = e.pacedQPs()
+	e.renewal.connected(e.local)
 	return nil
+}
+
+// createQP makes a queue pair of the test.
+func (e *end) createQP() (verbs.QP, error) {
+	c, rx := &e.cfg, 1
+	if e.receives() {
+		rx = c.RxDepth
+	}
+	return e.pd.CreateQP(verbs.QPInitAttr{
+		Type: c.Service, SendCQ: e.sendCQ, RecvCQ: e.recvCQ,
+		Cap: verbs.QPCap{MaxSendWR: c.TxDepth, MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: e.inline},
+	})
 }
 
 // firstPSN is the initial PSN of queue pair i: the same in every simulated run, and
@@ -229,7 +239,7 @@ func (e *end) firstPSN(i int) uint32 {
 		if e.client {
 			role = 1
 		}
-		return rand.New(rand.NewPCG(role, uint64(i))).Uint32() & 0xffffff
+		return rand.New(rand.NewPCG(role, uint64(i)+e.renewal.count<<32)).Uint32() & 0xffffff
 	}
 	return exchange.RandomPSN()
 }
@@ -262,22 +272,26 @@ func (e *end) free() error {
 	return errors.Join(errs...)
 }
 
-// poll takes completions from a CQ. Each has succeeded, or it is an error.
+// poll takes completions from a CQ. Each has succeeded, or it is an error. A lost connection is
+// made anew first, if that is wanted.
 func (e *end) poll(cq verbs.CQ) ([]verbs.WC, error) {
+	if e.renewal.lost != nil {
+		return nil, e.recover()
+	}
 	n, err := cq.Poll(e.wc[:])
 	if err != nil {
 		return nil, err
 	}
-	for i := range e.wc[:n] {
-		if wc := &e.wc[i]; wc.Status != ib.WCSuccess {
-			return nil, e.failed(wc)
-		}
+	wcs, err := e.sift(e.wc[:n])
+	if err != nil {
+		return nil, err
 	}
-	if n > 0 {
+	if len(wcs) > 0 {
+		e.renewal.broken = false
 		e.last = e.now()
 		e.look(e.last)
 	}
-	return e.wc[:n], nil
+	return wcs, nil
 }
 
 func (e *end) failed(wc *verbs.WC) error {
@@ -301,6 +315,9 @@ func (e *end) failed(wc *verbs.WC) error {
 func (e *end) idle() error {
 	now := e.now()
 	e.look(now)
+	if err := e.asked(now); err != nil {
+		return err
+	}
 	if now-e.last > e.stall {
 		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.stall)
 	}
@@ -324,7 +341,7 @@ func (e *end) idle() error {
 	default:
 		e.armed = false
 		wait := e.stall.Duration()
-		if !e.simulated {
+		if !e.simulated || e.renewal.limit > 0 {
 			wait = min(wait, lookTime)
 		}
 		if _, err := e.channel.Wait(context.Background(), wait); err != nil && !errors.Is(err, verbs.ErrTimeout) {

@@ -140,6 +140,29 @@ func (e *end) watch(before, next *engineTally) {
 	}
 }
 
+// leave has queue pairs that are about to go report no more, and takes their counts.
+func (e *end) leave(t *engineTally) {
+	for i, q := range e.paced {
+		q.Watch(nil)
+		q.Stats(&e.qpStats)
+		for by, n := range e.qpStats.Cuts {
+			t.cuts[by] += n - t.flows[i].cuts[by]
+		}
+	}
+}
+
+// join has new queue pairs report in the place of those before.
+func (e *end) join(t *engineTally) {
+	for i, q := range e.paced {
+		q.Stats(&e.qpStats)
+		f := &t.flows[i]
+		*f = flowTally{floor: e.qpStats.Floor, cuts: e.qpStats.Cuts}
+		if !e.cfg.Unwatched {
+			q.Watch(func(a *cc.Ack, c cc.Control) { t.take(f, a, c) })
+		}
+	}
+}
+
 // take takes a round trip and the engine's answer. It runs with the shim's lock held.
 func (t *engineTally) take(f *flowTally, a *cc.Ack, c cc.Control) {
 	if a.RTT > 0 { // it is known

@@ -53,6 +53,7 @@ type pace struct {
 	ways     units.Time // of a sample: 2 for a ping-pong
 	before   units.Time // the post before, Never for none
 	samples  *samples
+	posted   bool // the message, and not completed
 	wr       [1]verbs.SendWR
 	sge      [1]verbs.SGE
 }
@@ -64,6 +65,7 @@ func (e *end) newPace(size int) *pace {
 	if e.cfg.Test.oneSided() {
 		p.ways = 1
 	}
+	e.renewal.pace = p
 	if d := e.cfg.Duration; d > 0 {
 		p.all, p.stop = 1<<63, e.start+units.FromDuration(d)
 	}
@@ -93,16 +95,20 @@ func (p *pace) post(n uint64) error {
 	if n%256 == 0 {
 		e.progress(n, 1, p.size)
 	}
+	p.posted = true
 	return e.postSend(0, p.wr[:])
 }
 
 // over reports whether the time of a test with a duration is up.
 func (p *pace) over() bool { return p.stop != units.Never && p.e.now() >= p.stop }
 
-// await polls a CQ until it has one completion, or the time is up.
-func (p *pace) await(cq verbs.CQ) error {
-	for {
-		wcs, err := p.e.poll(cq)
+// await polls until the message is complete, or the time is up.
+func (p *pace) await() error {
+	for p.posted {
+		wcs, err := p.e.poll(p.e.sendCQ)
+		if len(wcs) > 0 {
+			p.posted = false
+		}
 		if err != nil || len(wcs) > 0 || p.over() {
 			return err
 		}
@@ -110,6 +116,7 @@ func (p *pace) await(cq verbs.CQ) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (p *pace) row() *Row {
@@ -132,7 +139,7 @@ func (e *end) fetches(size int) (*Row, error) {
 		if err := p.post(n); err != nil {
 			return nil, err
 		}
-		if err := p.await(e.sendCQ); err != nil {
+		if err := p.await(); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +169,7 @@ func (e *end) writes(size int) (*Row, error) {
 			if err := p.post(sent); err != nil {
 				return nil, err
 			}
-			if err := p.await(e.sendCQ); err != nil {
+			if err := p.await(); err != nil {
 				return nil, err
 			}
 		}
@@ -203,7 +210,7 @@ func (e *end) sends(r *receiver) (*Row, error) {
 	p := e.newPace(r.size)
 	for sent, got := uint64(0), uint64(0); (sent < p.all || got < p.all) && !p.over(); {
 		if got < p.all && (sent > 0 || !e.client) {
-			for have := got; got == have && !p.over(); {
+			for r.done == got && !p.over() {
 				wcs, err := e.poll(e.recvCQ)
 				if err != nil {
 					return nil, err
@@ -214,11 +221,11 @@ func (e *end) sends(r *receiver) (*Row, error) {
 					}
 					continue
 				}
-				got += uint64(len(wcs))
 				if err := r.take(wcs, e.last); err != nil {
 					return nil, err
 				}
 			}
+			got = r.done
 			if p.over() {
 				break
 			}
@@ -228,7 +235,7 @@ func (e *end) sends(r *receiver) (*Row, error) {
 			if err := p.post(sent); err != nil {
 				return nil, err
 			}
-			if err := p.await(e.sendCQ); err != nil {
+			if err := p.await(); err != nil {
 				return nil, err
 			}
 		}

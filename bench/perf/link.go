@@ -97,6 +97,9 @@ func (l *link) Close() error {
 // Gone reports whether the other end has closed.
 func (l *link) Gone() bool { return l.in.closed }
 
+// Pending reports whether something can be read.
+func (l *link) Pending() bool { return len(l.in.bytes) > 0 }
+
 // CloseWrite closes one direction, as that of a TCP connection.
 func (l *link) CloseWrite() error {
 	l.out.closed = true

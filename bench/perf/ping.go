@@ -36,6 +36,12 @@ type PingConfig struct {
 	// Size is the client's; the server takes any.
 	Size     int  `flag:"size,S" default:"64" range:"[26,65535]" help:"bytes of a ping"`
 	Validate bool `flag:"validate,V" help:"compare what comes back"`
+	// With Reconnect a client that loses its connection repeats the ping over a new one, and a server
+	// waits for its client to come again, whatever ended the connection.
+	Reconnect time.Duration `flag:"reconnect" unit:"s" range:"[1ms,1000000s]" zero:"a lost connection ends it" help:"client: connect anew when the connection is lost, and end after a <TIME> without a ping; server: wait for the client that long"`
+	// Again, if set, returns a new exchange with the other end, within a time. Reconnect over TCP needs
+	// it.
+	Again func(within time.Duration) (*exchange.Conn, error)
 	// Data, if set, is where the text of each ping is written.
 	Data io.Writer
 	// Stop, if set, is called now and then and reports whether the other end is gone.
@@ -70,7 +76,7 @@ type pinger struct {
 	mr      verbs.MR
 	buf     []byte         // what is sent, what is received, the source, the sink
 	got     [pingInfo]byte // the last message received
-	times   *samples
+	score   *pingScore
 }
 
 // Where things are in the buffer.
@@ -93,7 +99,7 @@ func newPinger(dev verbs.Device, cfg PingConfig) (*pinger, error) {
 	if cfg.Stall == 0 {
 		cfg.Stall = time.Minute
 	}
-	p := &pinger{cfg: cfg, dev: dev, buf: make([]byte, pingBuf), times: newSamples()}
+	p := &pinger{cfg: cfg, dev: dev, buf: make([]byte, pingBuf), score: newPingScore()}
 	if err := p.make(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -178,48 +184,40 @@ type PingResult struct {
 	MinUs stats.Float `json:"t_min_us"`
 	AvgUs stats.Float `json:"t_avg_us"`
 	MaxUs stats.Float `json:"t_max_us"`
+	// With Reconnect: how often the connection was made anew, the longest time from one ping's end to
+	// the next one's, and what was repaired.
+	Reconnects uint64   `json:"reconnects,omitempty"`
+	Outage     *Outage  `json:"outage,omitempty"`
+	Repairs    *Repairs `json:"repairs,omitempty"`
 }
 
-func (p *pinger) result() *PingResult {
-	l := p.times.latency()
-	return &PingResult{p.times.n, p.cfg.Size, l.MinUs, l.AvgUs, l.MaxUs}
-}
-
-// Client plays the client. It returns what it has seen also if it fails.
-func (p *pinger) Client() (*PingResult, error) {
+// Client plays the client, from the ping on that the score has next.
+func (p *pinger) Client() error {
 	source := p.buf[pingSource:][:p.cfg.Size]
 	sink := p.buf[pingSink:][:p.cfg.Size]
-	letter := byte('A')
-	for ping := 0; p.cfg.Count == 0 || ping < p.cfg.Count; ping++ {
-		letter = pingText(source, ping, letter)
+	for s := p.score; p.cfg.Count == 0 || s.ping < p.cfg.Count; {
+		ping := s.ping
+		next := pingText(source, ping, s.letter)
 		start := p.now()
 		for _, at := range []int{pingSource, pingSink} {
 			if err := p.advertise(at); err != nil {
-				return p.result(), p.lost(err)
+				return err
 			}
 			if _, err := p.await(ib.WCRecv); err != nil {
-				return p.result(), p.lost(err)
+				return err
 			}
 		}
-		p.times.add(p.now() - start)
+		s.add(start, p.now(), next)
 		if p.cfg.Validate && !bytes.Equal(source, sink) {
 			at := 0
 			for source[at] == sink[at] {
 				at++
 			}
-			return p.result(), fmt.Errorf("ping %d returned changed: byte %d: expected %#x, got %#x", ping, at, source[at], sink[at])
+			return fmt.Errorf("ping %d returned changed: byte %d: expected %#x, got %#x", ping, at, source[at], sink[at])
 		}
 		p.show("ping data", sink)
 	}
-	return p.result(), nil
-}
-
-// lost reports that the server went away before its client was done.
-func (p *pinger) lost(err error) error {
-	if over(err) == nil {
-		return fmt.Errorf("the server ended the connection after %d pings", p.times.n)
-	}
-	return err
+	return nil
 }
 
 // pingText writes a ping: its number, and letters from a first on that differs
@@ -387,27 +385,49 @@ func (p *pinger) show(what string, text []byte) {
 }
 
 // now reads the device's clock.
-func (p *pinger) now() units.Time {
-	if c, ok := p.dev.(verbs.PreciseClock); ok {
+func (p *pinger) now() units.Time { return clock(p.dev) }
+
+// clock reads a device's clock.
+func clock(dev verbs.Device) units.Time {
+	if c, ok := dev.(verbs.PreciseClock); ok {
 		return c.NowPrecise()
 	}
-	return units.FromDuration(p.dev.Now())
+	return units.FromDuration(dev.Now())
 }
 
-// PingClient connects over a TCP exchange and plays the client. It closes conn.
+// PingClient connects over a TCP exchange and plays the client. It closes conn. It returns what it
+// has seen also if it fails.
 func PingClient(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) (*PingResult, error) {
-	var result *PingResult
-	err := ping(dev, conn, cfg, func(p *pinger) (err error) {
-		result, err = p.Client()
-		return err
+	return newPingScore().client(dev, cfg, func(within time.Duration, play func(*pinger) error) (err error) {
+		if conn == nil {
+			if conn, err = cfg.Again(within); err != nil {
+				return err
+			}
+		}
+		c := conn
+		conn = nil
+		return ping(dev, c, cfg, play)
 	})
-	return result, err
 }
 
 // PingServe connects over a TCP exchange and plays the server until the client
 // closes it. It closes conn.
 func PingServe(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) error {
-	return ping(dev, conn, cfg, (*pinger).Serve)
+	for {
+		served := false
+		err := ping(dev, conn, cfg, func(p *pinger) error {
+			served = true
+			return p.Serve()
+		})
+		if cfg.Reconnect == 0 || served && err != nil && !lostPing(err) {
+			return err
+		}
+		next, none := cfg.Again(cfg.Reconnect)
+		if none != nil { // the client was done, or err says why it could not go on
+			return err
+		}
+		conn = next
+	}
 }
 
 func ping(dev verbs.Device, conn *exchange.Conn, cfg PingConfig, play func(*pinger) error) error {
@@ -439,9 +459,13 @@ func PingPair(client, server verbs.Device, cfg PingConfig) (*PingResult, error) 
 	}
 	served := cfg
 	served.Data = nil
+	var meeting meeting
+	cfg.Again = func(time.Duration) (*exchange.Conn, error) { return meeting.arrive(client, server) }
+	served.Again = func(within time.Duration) (*exchange.Conn, error) { return meeting.wait(server, within) }
 	var result *PingResult
 	err = bothEnds(client,
 		func() (err error) {
+			defer meeting.leave()
 			result, err = PingClient(client, exchange.New(a, true, 0), cfg)
 			return err
 		},

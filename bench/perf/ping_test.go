@@ -147,9 +147,8 @@ func TestPingStops(t *testing.T) {
 	var lost, served error
 	err := verbs.Run(client.dev,
 		func() error {
-			var r *PingResult
-			r, lost = client.Client()
-			pings = int(r.Pings)
+			lost = client.score.ended(client.Client())
+			pings = client.score.ping
 			return nil
 		},
 		func() error { served = server.Serve(); return nil },

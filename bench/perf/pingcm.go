@@ -45,22 +45,25 @@ func (p *pinger) play(c *rdmacm.Conn, game func() error) error {
 
 // PingDial connects by rdma_cm's protocol, as rping does, and plays the client.
 func PingDial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, cfg PingConfig) (*PingResult, error) {
-	p, err := newPinger(dev, cfg)
-	if err != nil {
-		return nil, err
-	}
-	var result *PingResult
-	params, err := p.cmParams()
-	if err == nil {
-		var c *rdmacm.Conn
-		if c, err = rdmacm.Dial(ctx, dev, addr, p.qp, params); err == nil {
-			err = p.play(c, func() (err error) {
-				result, err = p.Client()
-				return err
-			})
+	return newPingScore().client(dev, cfg, func(within time.Duration, play func(*pinger) error) error {
+		p, err := newPinger(dev, cfg)
+		if err != nil {
+			return err
 		}
-	}
-	return result, errors.Join(err, p.Close())
+		ctx, stop := context.WithCancel(ctx)
+		if within > 0 {
+			ctx, stop = context.WithTimeout(ctx, within)
+		}
+		defer stop()
+		params, err := p.cmParams()
+		if err == nil {
+			var c *rdmacm.Conn
+			if c, err = rdmacm.Dial(ctx, dev, addr, p.qp, params); err == nil {
+				err = p.play(c, func() error { return play(p) })
+			}
+		}
+		return errors.Join(err, p.Close())
+	})
 }
 
 // PingListen is the server for clients that connect by rdma_cm's protocol, as rping
@@ -76,6 +79,13 @@ func PingListen(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg P
 	var mu sync.Mutex // guards what follows
 	met := false
 	var result error
+	playing := 0
+	var gone *time.Timer // with Reconnect: the client has left, and may come again until then
+	defer func() {
+		if gone != nil {
+			gone.Stop()
+		}
+	}()
 	for {
 		r, err := l.Accept(accepting)
 		if err != nil {
@@ -90,14 +100,27 @@ func PingListen(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg P
 			err := pingRequest(ctx, r, dev, cfg, func() bool {
 				mu.Lock()
 				defer mu.Unlock()
-				if mine = all || !met; mine && !all {
+				again := cfg.Reconnect > 0
+				if mine = all || !met || again; mine && !all && !again {
 					stop()
 				}
 				met = true
+				if mine {
+					playing++
+				}
+				if gone != nil {
+					gone.Stop()
+				}
 				return mine
 			})
 			mu.Lock()
 			defer mu.Unlock()
+			if mine {
+				playing--
+			}
+			if met && playing == 0 && cfg.Reconnect > 0 && !all {
+				gone = time.AfterFunc(cfg.Reconnect, stop)
+			}
 			switch {
 			case mine && !all:
 				result = err

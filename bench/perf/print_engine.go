@@ -35,13 +35,15 @@ func Summary(w io.Writer, r *Result) error {
 	}
 	for _, row := range r.Rows {
 		if p := row.Repairs; row.Engine == nil && p != nil && (p.any() || row.Outage != nil) {
-			fmt.Fprintf(&b, " %-10d packets sent again: %s, sequence errors: %s, timeouts: %s, RNR NAKs: %s\n",
-				row.Bytes, plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
+			fmt.Fprintf(&b, " %-10d %v\n", row.Bytes, p)
 		}
 	}
 	for _, row := range r.Rows {
 		if o := row.Outage; o != nil {
 			fmt.Fprintf(&b, " %-10d longest time without a completion: %s us, from %.6f s on\n", row.Bytes, hundredths(o.LongestUs), float64(o.AtSeconds))
+		}
+		if n := row.Reconnects; n > 0 {
+			fmt.Fprintf(&b, " %-10d connections made anew: %d\n", row.Bytes, n)
 		}
 	}
 	for _, row := range r.Rows {
@@ -95,6 +97,12 @@ func (c Cuts) String() string {
 		return "0"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// String names the counters; what is not counted is "-".
+func (p *Repairs) String() string {
+	return fmt.Sprintf("packets sent again: %s, sequence errors: %s, timeouts: %s, RNR NAKs: %s",
+		plain(p.Retransmitted), plain(p.SequenceErrors), plain(p.Timeouts), plain(p.RNRNAKs))
 }
 
 func (p *Repairs) any() bool {

@@ -60,6 +60,9 @@ func runCM(ctx context.Context, dev verbs.Device, client bool, cfg Config, first
 	if cfg.Service != ib.RC {
 		return nil, fmt.Errorf("%v: rdma_cm connects RC queue pairs here, not %v", cfg.Test, cfg.Service)
 	}
+	if cfg.Reconnect > 0 {
+		return nil, fmt.Errorf("%v: reconnect needs the exchange to be over TCP, not rdma_cm, whose connections are lost with the others: leave -R out", cfg.Test)
+	}
 	p := Test{Verb: Send}.cmParams(0)
 	p.PathMTU = cfg.MTU
 	if client && cfg.GID >= 0 {

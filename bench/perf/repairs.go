@@ -70,12 +70,18 @@ func (r *repaired) report() *Repairs {
 	return out
 }
 
-// repairs reads the counters.
-func (e *end) repairs() (r repaired) {
-	for _, qp := range e.qps {
+// repairs reads the counters, of former queue pairs too.
+func (e *end) repairs() repaired {
+	return countRepairs(e.renewal.repaired, e.dev, e.cfg.Port, e.qps...)
+}
+
+// countRepairs adds what queue pairs of a device have counted to r; where the port counts, it returns
+// that.
+func countRepairs(r repaired, dev verbs.Device, port int, qps ...verbs.QP) repaired {
+	for _, qp := range qps {
 		counting := counts(qp)
 		if counting == nil {
-			return kernelRepairs(os.DirFS("/sys/class/infiniband"), e.dev, e.cfg.Port)
+			return kernelRepairs(os.DirFS("/sys/class/infiniband"), dev, port)
 		}
 		r.has = [...]bool{true, true, true, true}
 		c := counting.Repairs()

@@ -46,6 +46,8 @@ type Row struct {
 	Repairs *Repairs `json:"repairs,omitempty"`
 	Host    *Host    `json:"host,omitempty"`
 	Outage  *Outage  `json:"outage,omitempty"` // with Config.Outage
+	// Reconnects is how often the connections were made anew, with Config.Reconnect.
+	Reconnects uint64 `json:"reconnects,omitempty"`
 	// Intervals follow one another without gaps, of Config.Interval each but the last.
 	Intervals []Interval `json:"intervals,omitempty"`
 

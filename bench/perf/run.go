@@ -142,13 +142,20 @@ func (e *end) finish(err error) error {
 	if err != nil {
 		return err
 	}
+	if err := e.meet(); err != nil {
+		return err
+	}
 	return e.conn.Finish(e.local[0])
 }
 
 // each runs a test with each size.
 func (e *end) each(run func(size int) (*Row, error)) error {
 	for _, size := range e.sizes {
+		e.renewal.clear()
 		row, err := run(size)
+		if err == nil && (!e.cfg.Test.oneSided() || e.cfg.Bidirectional) {
+			err = e.meet() // the next row's counts are others
+		}
 		if err != nil {
 			return err
 		}
@@ -168,7 +175,7 @@ func (e *end) add(row *Row) {
 // client to finish and returns what the client measured.
 func (e *end) serve() error {
 	if e.cfg.Test.Latency {
-		return e.conn.Finish(e.local[0])
+		return e.finish(nil)
 	}
 	if err := e.barrier(); err != nil {
 		return err
@@ -177,7 +184,7 @@ func (e *end) serve() error {
 	if err != nil {
 		return err
 	}
-	e.add(&Row{Bytes: int(r.Size), Iterations: r.Iterations, Bandwidth: reported(r)})
+	e.add(&Row{Bytes: int(r.Size), Iterations: r.Iterations, Bandwidth: reported(r), Reconnects: e.books.renewed})
 	return e.conn.Finish(e.local[0])
 }
 
@@ -200,6 +207,9 @@ func (e *end) bothWays(size int) (*Row, error) {
 
 // sum adds to a row what the other end measured.
 func (e *end) sum(row *Row) error {
+	if err := e.meet(); err != nil {
+		return err
+	}
 	r, err := e.conn.SwapReports(e.report(row, row.Bandwidth))
 	if err != nil {
 		return err

@@ -356,17 +356,17 @@ static void show(struct cq_ex *c)
 	c->key->status = c->wc[c->at].status;
 }
 
-/* Completions of paced sends into c: whether there were any. */
-static bool fetch(struct cq_ex *c)
+/* Completions of paced sends into c: 0, ENOENT if there are none, or another errno value. */
+static int fetch(struct cq_ex *c)
 {
 	bool paced;
 	int n = active() ? core.poll_sends((struct ibv_cq *)c->key, EX_BATCH, c->wc, &paced) : 0;
 	if (n <= 0)
-		return false;
+		return n ? -n : ENOENT;
 	c->n = n;
 	c->at = 0;
 	show(c);
-	return true;
+	return 0;
 }
 
 static int ex_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
@@ -386,8 +386,10 @@ static int ex_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 		r = c->was.start_poll(cq, attr);
 	}
 	if (r == ENOENT) {
-		c->ours = c->recv_first = fetch(c);
-		r = c->ours ? 0 : c->was.start_poll(cq, attr);
+		r = fetch(c);
+		c->ours = c->recv_first = !r;
+		if (r == ENOENT)
+			r = c->was.start_poll(cq, attr);
 	}
 	c->locked = !r;
 	if (r)
@@ -405,10 +407,11 @@ static int ex_next_poll(struct ibv_cq_ex *cq)
 			show(c);
 			return 0;
 		}
-		if (fetch(c))
-			return 0;
+		int r = fetch(c);
+		if (r != ENOENT)
+			return r;
 		struct ibv_poll_cq_attr attr = {0};
-		int r = c->was.start_poll(cq, &attr);
+		r = c->was.start_poll(cq, &attr);
 		c->ours = r != 0;
 		return r;
 	}
@@ -417,7 +420,7 @@ static int ex_next_poll(struct ibv_cq_ex *cq)
 		return r;
 	c->was.end_poll(cq); /* our end_poll has nothing to end then */
 	c->ours = true;
-	return fetch(c) ? 0 : ENOENT;
+	return fetch(c);
 }
 
 static void ex_end_poll(struct ibv_cq_ex *cq)

@@ -89,6 +89,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, str
 	} else if (sl_settings_options(options, &set) || sl_settings_metrics(&metrics)) {
 		return NULL;
 	}
+	if (sl_fail_read())
+		return NULL;
 	if (metrics)
 		sl_publish();
 	int state = sl_enter();
@@ -206,6 +208,9 @@ int sluice_interpose_poll_sends(struct ibv_cq *cq, int n, struct ibv_wc *wc, boo
 	*paced = c != NULL;
 	if (!c || SL_ATOMIC_GET(c->gone))
 		return 0;
+	int r = sl_failing ? sl_fail_poll(cq) : 0;
+	if (r)
+		return -r;
 	help(c);
 	return busy(c) ? sl_poll_sends(c, n, wc) : 0;
 }
@@ -215,6 +220,11 @@ int sluice_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	struct sl_cq *c = sl_cq_of(cq);
 	if (!c)
 		return sl_calls_of(cq->context)->ibv.poll_cq(cq, n, wc);
+	int r = sl_failing && n > 0 ? sl_fail_poll(cq) : 0;
+	if (r) {
+		errno = r;
+		return -r;
+	}
 	help(c);
 	if (n <= 0 || !busy(c))
 		return c->calls->ibv.poll_cq(cq, n, wc);

@@ -219,6 +219,8 @@ struct ibv_qp *sl_create(struct ibv_context *context, struct ibv_pd *pd, struct 
 		if (!q->builder)
 			r = ENOMEM;
 	}
+	if (!r && sl_failing)
+		sl_fail_enter(q);
 	if (!r)
 		r = sl_set(SL_QP, qp, q);
 	if (r) {
@@ -342,6 +344,7 @@ static void arrive(struct sl_qp *q, int to)
 	case IBV_QPS_RESET:
 		clear(q, &now);
 		name(q);
+		q->fate.broken = false;
 		break;
 	case IBV_QPS_ERR:
 		sluice_core_qp_fail(&q->core, now.t);

@@ -246,6 +246,23 @@ static uint8_t refusal(int err)
 	return IBV_WC_GENERAL_ERR;
 }
 
+static void doom(struct sl_qp *q)
+{
+	if (q->doomed)
+		return;
+	q->doomed = true;
+	q->next_doomed = q->shard->doomed;
+	q->shard->doomed = q;
+}
+
+void sl_doom(struct sl_qp *q)
+{
+	struct sl_now now;
+	sl_look(q->shard, &now);
+	fail_qp(q, now.t);
+	doom(q);
+}
+
 /* Posts what one queue pair has to send. */
 static void post_batch(struct sl_shard *s, const struct sl_now *now, struct sluice_core_batch *b)
 {
@@ -302,11 +319,8 @@ static void post_batch(struct sl_shard *s, const struct sl_now *now, struct slui
 	q->bytes += (uint64_t)p.bytes;
 	q->segments += (uint64_t)taken;
 	q->hidden->in_flight += taken;
-	if (p.failed && !q->doomed) {
-		q->doomed = true;
-		q->next_doomed = s->doomed;
-		s->doomed = q;
-	}
+	if (p.failed)
+		doom(q);
 }
 
 void sl_release(struct sl_shard *s, struct sl_now *now)
@@ -500,6 +514,8 @@ int sl_post(struct sl_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, b
 			r = ENOMEM;
 			goto out;
 		}
+		if (sl_failing && (r = sl_fail_post(q, n)))
+			goto out;
 		wr = first;
 	}
 	bool some = false;
@@ -511,10 +527,14 @@ int sl_post(struct sl_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, b
 			r = wrong(q, &one);
 			break;
 		}
+		if (sl_failing && !whole && (r = sl_fail_post(q, 1)))
+			break;
 		if (!sluice_core_qp_accept(&q->core, &one)) {
 			r = ENOMEM;
 			break;
 		}
+		if (sl_failing)
+			q->fate.posted++;
 		some = true;
 	}
 	if (some) {
@@ -546,6 +566,8 @@ static int pop(struct sl_shard *s, int n, struct ibv_wc *out)
 		struct sluice_verbs_wc wc[POLL_BATCH];
 		int want = n - done < POLL_BATCH ? n - done : POLL_BATCH;
 		int got = (int)sluice_completions_queue_pop(&s->done, (struct sluice_verbs_wc_slice){wc, want, want});
+		if (sl_failing)
+			sl_fail_completed(s, wc, got);
 		for (int i = 0; i < got; i++)
 			out[done++] = (struct ibv_wc){
 				.wr_id = wc[i].wrid, .status = (enum ibv_wc_status)wc[i].status, .opcode = (enum ibv_wc_opcode)wc[i].opcode,
@@ -570,6 +592,8 @@ int sl_poll_sends(struct sl_cq *c, int n, struct ibv_wc *wc)
 		int r = sl_turn(s);
 		if (!r)
 			done += pop(s, n - done, wc + done);
+		if (s->doomed) /* by a failure that was asked for */
+			sl_bury(s);
 		sl_unlock(s, state);
 		if (r && !done)
 			return -sl_fail(r, "poll_cq %s: the device's CQ of segments can't be polled", c->dev->name);

@@ -217,6 +217,13 @@ struct sl_qp {
 	bool leaving; /* qp may be gone, and its number another's */
 	pthread_mutex_t modifying;
 	struct sl_builder *builder; /* of ibv_wr_* calls, or NULL */
+
+	/* Of failures that the environment asks for, once there are some. */
+	struct {
+		uint32_t number; /* from 1, of the process's queue pairs */
+		uint64_t posted, completed;
+		bool broken; /* a request of it failed: those behind it are flushed, until it is reset */
+	} fate;
 };
 
 
@@ -240,6 +247,8 @@ void sl_release(struct sl_shard *, struct sl_now *);
 /* Takes queue pairs that failed here to ERR at the device. The lock is held and given
  * up for a while. */
 void sl_bury(struct sl_shard *);
+/* Fails a queue pair here, which sl_bury has to follow. The lock is held. */
+void sl_doom(struct sl_qp *);
 /* Moves requests that have finished to the program's CQ. from_nic says that a completion
  * of the device is the cause. */
 void sl_finish(struct sl_qp *, bool from_nic);
@@ -278,6 +287,30 @@ struct ibv_qp *sl_create(struct ibv_context *, struct ibv_pd *, struct ibv_qp_in
 			 const struct sl_settings *);
 int sl_modify(struct sl_qp *, struct ibv_qp_attr *, int mask);
 int sl_destroy(struct sl_qp *);
+
+/* ---- fail.c: failures that the environment asks for */
+
+/* Whether there are any. Nothing of fail.c but sl_fail_read is to be called where not. */
+extern bool sl_failing;
+int sl_fail_read(void); /* 0, or EINVAL with words */
+void sl_fail_enter(struct sl_qp *);
+/* Before n requests are posted at once: 0, or an errno value with which they fail. */
+int sl_fail_post(struct sl_qp *, int64_t n);
+/* Before a poll: 0, or an errno value with which it fails. */
+int sl_fail_poll(const struct ibv_cq *);
+/* Completions that the program is about to get. The shard's lock is held. */
+void sl_fail_completed(struct sl_shard *, struct sluice_verbs_wc *, int n);
+
+/* ---- outcomes.c, generated from the names of scenarios and what a ConnectX gives (go generate ./verbs/internal/connectx) */
+
+struct sl_outcome {
+	const char *name;
+	int code;
+	uint32_t vendor_err; /* of a status; 0 if it is not known */
+};
+extern const struct sl_outcome sl_errnos[], sl_statuses[];
+extern const size_t sl_errnos_n, sl_statuses_n;
+extern const uint32_t sl_flushed_vendor_err;
 
 /* ---- stats.c */
 

@@ -4,18 +4,30 @@ package exchange
 
 import "syscall"
 
-// closed looks at the next byte of a socket and leaves it there.
+// closed reports whether the other end of a socket has closed it, and nothing is left to read.
 func closed(c syscall.Conn) bool {
+	n, err := peek(c)
+	return n == 0 && err != syscall.EAGAIN && err != syscall.EINTR
+}
+
+// arrived reports whether a socket has bytes to be read.
+func arrived(c syscall.Conn) bool {
+	n, _ := peek(c)
+	return n > 0
+}
+
+// peek looks at the next byte of a socket and leaves it there. It does not block.
+func peek(c syscall.Conn) (n int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return true
+		return 0, err
 	}
-	gone := false
 	// Not by raw.Read, which a deadline that has passed keeps from looking.
-	err = raw.Control(func(fd uintptr) {
+	if failed := raw.Control(func(fd uintptr) {
 		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK) // the socket does not block
-		gone = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
-	})
-	return gone || err != nil
+		n, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK) // the socket does not block
+	}); failed != nil {
+		return 0, failed
+	}
+	return max(n, 0), err
 }

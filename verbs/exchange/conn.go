@@ -32,6 +32,9 @@ type Conn struct {
 	binary  bool // addresses are binary, and neither end sends "done"
 	timeout time.Duration
 	ctx     context.Context // ends messages
+
+	renewals, asked uint32 // how often this end has called Renew, and the other one
+	ahead           []byte // an address message that Asked has read; nil for none
 }
 
 // New returns an end over a connection that exists. The client is the end that

@@ -105,6 +105,22 @@ func parseDest(b []byte) (Dest, error) {
 	return d, nil
 }
 
+// readAddress reads the bytes of an address message that is no short one.
+func (c *Conn) readAddress() ([]byte, error) {
+	if b := c.ahead; b != nil {
+		c.ahead = nil
+		return b, nil
+	}
+	b := make([]byte, destSize)
+	if err := c.read("address", b[:shortDest]); err != nil {
+		return nil, err
+	}
+	if b[shortDest-1] == 0 {
+		return nil, c.errorf("address", ErrProtocol, "the other end gives no GID, so it is on InfiniBand and not on Ethernet; give it one with its flag -x")
+	}
+	return b, c.read("address", b[shortDest:])
+}
+
 // parser takes fields of fixed width, each with its colon.
 type parser struct {
 	rest []byte
@@ -156,15 +172,16 @@ func (c *Conn) readDest() (Dest, error) {
 		}
 		return d, err
 	}
-	b := make([]byte, destSize)
-	if err := c.read("address", b[:shortDest]); err != nil {
+	b, err := c.readAddress()
+	if err != nil {
 		return Dest{}, err
 	}
-	if b[shortDest-1] == 0 {
-		return Dest{}, c.errorf("address", ErrProtocol, "the other end gives no GID, so it is on InfiniBand and not on Ethernet; give it one with its flag -x")
-	}
-	if err := c.read("address", b[shortDest:]); err != nil {
-		return Dest{}, err
+	if n, ok := parseRenewal(b); ok {
+		if c.renewals == 0 {
+			return Dest{}, c.errorf("address", ErrProtocol, "%v, and this one makes none; does it have the same flags?", ErrRenewal)
+		}
+		c.asked = n
+		return Dest{}, c.errorf("address", ErrRenewal, "")
 	}
 	d, err := parseDest(b)
 	if err != nil {
