@@ -990,11 +990,13 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	sluice_core_pace(q->core, q->flow, &q->loop);
 }
 
-// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start.
+// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start; of a member, its
+// group's rate until the group's.
 void sluice_core_qp_cap(struct sluice_core_qp *q, sluice_rate r)
 {
-	sluice_driver_cap(&q->loop.driver, r);
-	sluice_core_pace(q->core, q->flow, &q->loop);
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
+	sluice_driver_cap(&l->driver, r);
+	sluice_core_pace(q->core, sluice_core_qp_paced(q), l);
 }
 
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.
