@@ -413,8 +413,8 @@ func TestPkgConfig(t *testing.T) {
 }
 
 // TestOverhead measures, with -overhead, what the library adds a segment to the raw
-// calls on a device that completes at once, with one queue pair and with 1000 that take
-// turns. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
+// calls on a device that completes at once, with one queue pair and with 16 and 1000 that take
+// turns, in groups too. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
 func TestOverhead(t *testing.T) {
 	if !*overhead {
 		t.Skip("a measurement: make bench-c")
@@ -435,12 +435,14 @@ func TestOverhead(t *testing.T) {
 		{"raw", "bench", false, "0", nil},
 		{"sluice.h, no engine", "bench-api", false, "1", nil},
 		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}"}},
+		{"sluice.h, group", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}", "TEST_GROUP=destination"}},
 		{"preload, no engine", "bench", true, "1", []string{"SLUICE_CC=none"}},
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
+		{"preload, group", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_GROUP=destination"}},
 		{"preload, bypass", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_BYPASS=1"}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
-	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {
+	for _, what := range []string{"cut", "whole", "cut 16", "cut 1000", "whole 1000", "poll"} {
 		kind, qps, many := strings.Cut(what, " ")
 		last := []string{batches}
 		if many {

@@ -209,9 +209,6 @@ extern "C" {
 
 #define SLUICE_CORE_NONE (-1)
 
-// SLUICE_CORE_CLASSES are the classes of a Group's members. A higher one goes first.
-#define SLUICE_CORE_CLASSES 4
-
 // SLUICE_CORE_FLOOR is the share of a class, in hundredths of what higher classes send, that they
 // leave it while it waits.
 #define SLUICE_CORE_FLOOR 1
