@@ -337,7 +337,8 @@ static void clear(struct sl_qp *q, const struct sl_now *now)
 }
 
 /* Takes what the device completed of requests that are forgotten, so that it does not fill
- * the CQ. The lock is held. */
+ * the CQ, and sends what others of the group may have outstanding in their place. The lock is
+ * held. */
 static void sweep(struct sl_qp *q)
 {
 	if (q->hidden->stale)
@@ -360,8 +361,6 @@ static void arrive(struct sl_qp *q, int to)
 		clear(q, &now);
 		sl_quit(q);
 		name(q);
-		if (sl_shared(s)) /* what it had outstanding is its group's again */
-			sl_release(s, &now);
 		break;
 	case IBV_QPS_ERR:
 		sluice_core_qp_fail(&q->core, now.t);
@@ -528,12 +527,8 @@ int sl_destroy(struct sl_qp *q)
 	s->live--;
 	q->outlet->capacity -= q->cap.max_send_wr;
 	h->used -= (uint32_t)q->depth;
-	if (sl_shared(s)) /* what it had outstanding is its group's again */
-		sl_release(s, &now);
-	if (h->stale)
+	if (h->stale) /* and what it had outstanding is its group's again */
 		sl_turn(s);
-	if (s->doomed)
-		sl_bury(s);
 	sl_unlock(s, state);
 	users(q, -1);
 	sl_keep(q);

@@ -1518,6 +1518,31 @@ static void t_groups(void)
 	herd_end(f);
 }
 
+/* As many groups as queue pairs. */
+static void t_many_groups(void)
+{
+	struct herd *f = herd(false);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < HERD; i++) {
+			struct ibv_qp *qp = herd_qp(f, i, "destination", 1000000000, 0);
+			char name[] = {(char)('a' + i), 0};
+			CHECK(!sluice_qp_set_group(qp, name) && !to_rts(qp, qp->qp_num));
+			herd_post(f, qp, (uint64_t)i, 100000);
+		}
+		for (int i = 0; i < HERD; i++) {
+			CHECK(group_of(f->qp[i]).members == 1);
+			struct ibv_wc wc;
+			for (time_t end = time(NULL) + LIMIT; !ibv_poll_cq(f->cq[i % CQS], 1, &wc);)
+				CHECK(time(NULL) < end);
+			CHECK(wc.status == IBV_WC_SUCCESS);
+		}
+		for (int i = 0; i < HERD; i++)
+			CHECK(!ibv_destroy_qp(f->qp[i]));
+		memset(f->qp, 0, sizeof(f->qp));
+	}
+	herd_end(f);
+}
+
 /* One queue pair's segments fill the group's limit, and what frees it lets another's go, of a CQ
  * that nobody polls. */
 static void t_group_progress(void)
@@ -1673,7 +1698,7 @@ static const struct {
 	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate}, {"longest", t_longest},
 #ifdef SLUICE_API
 	{"refusals", t_refusals}, {"options", t_options}, {"makers", t_makers},
-	{"shares", t_shares}, {"groups", t_groups}, {"group_progress", t_group_progress}, {"group_storm", t_group_storm},
+	{"shares", t_shares}, {"groups", t_groups}, {"many_groups", t_many_groups}, {"group_progress", t_group_progress}, {"group_storm", t_group_storm},
 #else
 	{"cq_ex", t_cq_ex}, {"cq_ex_both", t_cq_ex_both}, {"ud", t_ud},
 #endif
