@@ -338,7 +338,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestSmall pins what the library brings into a process: libibverbs and the C library, no
-// runtime of a language, and some 220 KB.
+// runtime of a language, and some 240 KiB.
 func TestSmall(t *testing.T) {
 	_, lib := build(t)
 	path := filepath.Join(lib, "libsluice.so.0")

@@ -20,9 +20,9 @@ import (
 type variables struct {
 	CC             string         `yaml:"cc" default:"<timely>; <none> if a rate is set" help:"rate engine; <none> for segments without congestion control"`
 	CCConfig       string         `yaml:"cc_config" default:"the paper's" help:"the engine's settings: <t_low: 60us, t_high: 400us>"`
-	Rate           units.Rate     `yaml:"rate" range:"(0,)" zero:"the line rate" help:"upper bound of each queue pair's rate: <10Gbps>. Without an engine, the pace"`
+	Rate           units.Rate     `yaml:"rate" range:"(0,)" zero:"the line rate" help:"upper bound of the rate of each queue pair or, with groups, each group: <10Gbps>. Without an engine, the pace"`
 	Segment        units.Bytes    `yaml:"segment" help:"into which Writes and Reads are cut"`
-	MaxOutstanding units.Bytes    `yaml:"max_outstanding" default:"[follows the link](shim.md#parameters)" help:"bytes of a queue pair with the NIC, at least a segment"`
+	MaxOutstanding units.Bytes    `yaml:"max_outstanding" default:"[follows the link](shim.md#parameters)" help:"bytes of a queue pair, and of a group, with the NIC, at least a segment"`
 	LineRate       units.Rate     `yaml:"line_rate" help:"of the port"`
 	BaseRTT        units.Time     `yaml:"base_rtt" help:"round trip of the idle network"`
 	NICRate        units.Rate     `yaml:"nic_rate" help:"the NIC's own limiter, or where RC queue pairs have none the path's static rate, rounded up; below the line rate"`

@@ -41,14 +41,15 @@ struct sluice_options {
 	 * defaults. */
 	const char *engine_config;
 
-	/* Bits per second, at most which a queue pair sends; 0 is the line rate.
-	 * Without an engine this is the pace. */
+	/* Bits per second, at most which a queue pair or its group sends; 0 is the line
+	 * rate. Without an engine this is the pace. */
 	uint64_t rate;
 	/* Into what Writes and Reads are cut: 4096 to 65536 bytes; 0 is 16384. */
 	uint32_t segment;
 	/* Segments posted in one call at most, 1 to 256; 0 is 16. */
 	uint32_t batch;
-	/* Bytes that one queue pair has with the NIC; 0 follows the link, see docs/shim.md. */
+	/* Bytes that one queue pair, and its group, has with the NIC; 0 follows the link, see
+	 * docs/shim.md. */
 	uint64_t max_outstanding;
 	/* Line rate in bits per second; 0 is what the port says. */
 	uint64_t line_rate;
@@ -125,9 +126,9 @@ int sluice_close_device(struct ibv_context *context);
 /*
  * Groups, of queue pairs that were made with the option group. A queue pair joins its group on the
  * way from RTR to RTS, and leaves it at RESET or when it is destroyed. The last one to leave ends
- * the group: the next to join starts its engine anew. Whoever polls any CQ of the device, posts or
- * waits sends what is due of all of a group's queue pairs. These functions return 0 or an errno
- * value, and may be called at any time from any thread.
+ * the group: the next to join starts its engine anew. Whoever polls any CQ of such queue pairs,
+ * posts or waits sends what is due of all of them. These functions return 0 or an errno value, and
+ * may be called from any thread.
  */
 #define SLUICE_MAX_WEIGHT 255
 #define SLUICE_CLASSES 4
@@ -145,7 +146,7 @@ int sluice_qp_set_share(struct ibv_qp *qp, int weight, int service_class);
  * Name the queue pair's group, in place of what the option says: queue pairs with equal options
  * and one name, of 1 to 63 bytes, are one. "" is for no group, and NULL for the option's again. The
  * name is copied. EINVAL: it is too long, or the queue pair was made without the option. EBUSY: the
- * queue pair has gone to RTS.
+ * queue pair is past RTR.
  */
 int sluice_qp_set_group(struct ibv_qp *qp, const char *name);
 

@@ -120,7 +120,7 @@ int sluice_qp_set_group(struct ibv_qp *qp, const char *name)
 	sl_unlock(q->shard, state);
 	pthread_mutex_unlock(&q->modifying);
 	sl_leave(cancel);
-	return r ? sl_fail(r, "qp_set_group qp %u of %s: it has gone to RTS: name its group before, or take it to RESET first", qp->qp_num, q->shard->dev->name) : 0;
+	return r ? sl_fail(r, "qp_set_group qp %u of %s: it is past RTR: name its group before, or take it to RESET first", qp->qp_num, q->shard->dev->name) : 0;
 }
 
 int sluice_query_group(struct ibv_qp *qp, struct sluice_group_stats *stats)
