@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "write src/keys.c, src/keys.h and the ta
 var cTypes = map[reflect.Type]string{
 	reflect.TypeFor[units.Time](): "SL_TIME", reflect.TypeFor[units.Rate](): "SL_RATE", reflect.TypeFor[units.Bytes](): "SL_BYTES",
 	reflect.TypeFor[int](): "SL_INT", reflect.TypeFor[float64](): "SL_FLOAT", reflect.TypeFor[bool](): "SL_BOOL",
+	reflect.TypeFor[paced.Grouping](): "SL_CHOICE",
 }
 
 // TestKeys compares src/keys.c and src/keys.h with the engines' configurations.
@@ -86,7 +87,7 @@ func TestKeys(t *testing.T) {
 	fmt.Fprintf(&tables, "};\n\nconst size_t sl_known_schemes_n = %d;\n", n)
 	all.WriteString(variableTable(t))
 	all.Write(tables.Bytes())
-	header.WriteString("};\n\n#endif\n")
+	header.WriteString("};\n" + choices(t) + "\n#endif\n")
 	for name, text := range map[string][]byte{"src/keys.c": all.Bytes(), "src/keys.h": header.Bytes()} {
 		if *update {
 			if err := os.WriteFile(name, text, 0o644); err != nil {
@@ -106,8 +107,12 @@ func variableTable(t *testing.T) string {
 	var b strings.Builder
 	var settings []field.Setting
 	for _, v := range describeVariables(t) {
-		if v.where != "" {
-			settings = append(settings, v.Setting)
+		if v.where == "" {
+			continue
+		}
+		settings = append(settings, v.Setting)
+		if v.Words != nil {
+			fmt.Fprintf(&b, "static const char *const %s_choices[] = {\"%s\", NULL};\n\n", v.Key, strings.Join(v.Words, `", "`))
 		}
 	}
 	b.WriteString("const struct sl_key sl_variables[] = {\n")
@@ -126,10 +131,26 @@ func variableTable(t *testing.T) string {
 	return b.String()
 }
 
+// choices are the values of settings that are one of some words.
+func choices(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, v := range describeVariables(t) {
+		if v.Words != nil {
+			prefix := "SL_" + strings.ToUpper(v.Key) + "_"
+			fmt.Fprintf(&b, "\nenum sl_%s_choice { %s%s };\n", v.Key, prefix, strings.ToUpper(strings.Join(v.Words, ", "+prefix)))
+		}
+	}
+	return b.String()
+}
+
 // rangeOf returns a setting's range as members of struct sl_key. An exclusive end is replaced by
 // the next number within.
 func rangeOf(s *field.Setting, all []field.Setting) string {
 	r := s.Range
+	if s.Words != nil {
+		return fmt.Sprintf(", .want = %q, .choices = %s_choices", s.Want, s.Key)
+	}
 	if r == nil {
 		return ", .want = NULL"
 	}

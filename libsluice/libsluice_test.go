@@ -192,7 +192,9 @@ func TestHooks(t *testing.T) {
 		{"libibverbs alone", "hooks", false, connectx},
 		{"preload, at a rate", "hooks", true, append(slices.Clone(connectx), "SLUICE_SEGMENT=4KiB", "SLUICE_RATE=2Gbps", "SLUICE_STATS=1")},
 		{"preload, plain device", "hooks", true, []string{"FAKEVERBS_DEVICES=fake0,fake1", "SLUICE_SEGMENT=4KiB", "SLUICE_RATE=2Gbps"}},
+		{"preload, groups at a rate", "hooks", true, append(slices.Clone(connectx), "SLUICE_SEGMENT=4KiB", "SLUICE_RATE=2Gbps", "SLUICE_GROUP=destination")},
 		{"sluice.h, at a rate", "hooks-api", false, append(slices.Clone(connectx), "TEST_RATE=2000000000")},
+		{"sluice.h, groups at a rate", "hooks-api", false, []string{"FAKEVERBS_DEVICES=fake0,fake1", "TEST_RATE=2000000000", "TEST_GROUP=path"}},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			for _, test := range names(t, mode.binary) {
@@ -202,7 +204,8 @@ func TestHooks(t *testing.T) {
 				}
 				t.Run(test, func(t *testing.T) {
 					out := run(t, program(t, mode.preload, mode.env, mode.binary, test))
-					if test != "rate" {
+					// What a queue pair sends at the rate, a group does.
+					if test != "rate" && (test != "herd" || !strings.Contains(mode.name, "groups")) {
 						return
 					}
 					// 8 MiB at 2 Gbit/s, less the first segment and 20 us.
@@ -230,9 +233,11 @@ func TestRaces(t *testing.T) {
 	if err := command("gcc", args...); err != nil {
 		t.Skipf("no race detector: %v", err)
 	}
-	for _, test := range []string{"sharing", "threads", "makers", "events"} {
+	for _, test := range []string{"sharing", "threads", "makers", "events", "herd", "group_storm"} {
 		t.Run(test, func(t *testing.T) {
-			run(t, program(t, false, []string{"FAKEVERBS_DEVICES=fake0,fake1", "FAKEVERBS_PROFILE=connectx", "TEST_RATE=2000000000"}, "hooks-races", test))
+			for _, group := range []string{"none", "destination"} {
+				run(t, program(t, false, []string{"FAKEVERBS_DEVICES=fake0,fake1", "FAKEVERBS_PROFILE=connectx", "TEST_RATE=2000000000", "TEST_GROUP=" + group}, "hooks-races", test))
+			}
 		})
 	}
 }
@@ -259,6 +264,7 @@ func TestConfiguration(t *testing.T) {
 		{"file", []string{"SLUICE_CONFIG=" + file}, `^sluice: ibv:fake0, engine fixed rate: 2 queue pairs, 5 requests \(0 failed\), 256 segments, 1048576 bytes`, false},
 		{"default", []string{"SLUICE_STATS=1"}, `engine timely: `, false},
 		{"device", []string{"SLUICE_STATS=1", "SLUICE_DEVICES=fake0"}, `engine timely: 2`, false},
+		{"no group", []string{"SLUICE_GROUP=host"}, `sluice: SLUICE_GROUP=host: group: "host" is none of them: choose none, destination, path or port`, true},
 		{"another device", []string{"SLUICE_STATS=1", "SLUICE_DEVICES=mlx5_*"}, ``, false},
 		{"off", []string{"SLUICE_STATS=1", "SLUICE_DISABLE=1"}, ``, false},
 		{"debug", []string{"SLUICE_DEBUG=1"}, `msg="queue pair made" device=ibv:fake0`, false},
@@ -332,7 +338,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestSmall pins what the library brings into a process: libibverbs and the C library, no
-// runtime of a language, and some 220 KB.
+// runtime of a language, and some 240 KiB.
 func TestSmall(t *testing.T) {
 	_, lib := build(t)
 	path := filepath.Join(lib, "libsluice.so.0")
@@ -407,8 +413,8 @@ func TestPkgConfig(t *testing.T) {
 }
 
 // TestOverhead measures, with -overhead, what the library adds a segment to the raw
-// calls on a device that completes at once, with one queue pair and with 1000 that take
-// turns. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
+// calls on a device that completes at once, with one queue pair and with 16 and 1000 that take
+// turns, in groups too. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
 func TestOverhead(t *testing.T) {
 	if !*overhead {
 		t.Skip("a measurement: make bench-c")
@@ -429,12 +435,14 @@ func TestOverhead(t *testing.T) {
 		{"raw", "bench", false, "0", nil},
 		{"sluice.h, no engine", "bench-api", false, "1", nil},
 		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}"}},
+		{"sluice.h, group", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}", "TEST_GROUP=destination"}},
 		{"preload, no engine", "bench", true, "1", []string{"SLUICE_CC=none"}},
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
+		{"preload, group", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_GROUP=destination"}},
 		{"preload, bypass", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_BYPASS=1"}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
-	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {
+	for _, what := range []string{"cut", "whole", "cut 16", "cut 1000", "whole 1000", "poll"} {
 		kind, qps, many := strings.Cut(what, " ")
 		last := []string{batches}
 		if many {

@@ -117,7 +117,7 @@ func answers(t *testing.T, program string, lines []string, args ...string) []str
 // edges are the ends of a setting's range and what lies beside them, as texts.
 func edges(s *field.Setting) []string {
 	if s.Range == nil {
-		return nil
+		return s.Words
 	}
 	var all []string
 	for _, end := range []any{s.Range.Low, s.Range.High} {
@@ -212,6 +212,7 @@ func TestEnvironment(t *testing.T) {
 		"a.yaml":      "cc: timely\nsegment: 32KiB\ndevices: [mlx5_0]\ncc_config: {t_low: 40us}\n",
 		"block.yaml":  "---\n# a comment\ncc: swift # another\n\ncc_config:\n  base_target: 30us\n  hops: 2\ndevices:\n- mlx5_1\n- 'rxe*'\nstats: true\n",
 		"typo.yaml":   "segmnet: 32KiB\n",
+		"group.yaml":  "group: port\n",
 		"empty.yaml":  "",
 		"anchor.yaml": "cc: &a timely\n",
 		"tab.yaml":    "cc_config:\n\tt_low: 1us\n",
@@ -227,7 +228,7 @@ func TestEnvironment(t *testing.T) {
 		env  string   // separated by |
 		want []string // parts of the answer
 	}{
-		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 thread=0 bypass=0 debug=0 stats=0 metrics=0", "matches mlx5_1: 1"}},
+		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 group=0 thread=0 bypass=0 debug=0 stats=0 metrics=0", "matches mlx5_1: 1"}},
 		{"HOME=/root|SLUICEX=1|SLUICE_RXE_REQUIRED=1|SLUICE_rate=5", []string{"cc=timely rate=0"}},
 		{"SLUICE_CC=", []string{"cc= rate=0"}},
 		{"SLUICE_RATE=10Gbps", []string{"cc= rate=10000000000"}},
@@ -235,7 +236,7 @@ func TestEnvironment(t *testing.T) {
 		{"SLUICE_CONFIG=a.yaml", []string{"cc=timely", "segment=32768", "device=mlx5_0", "t_low=40000000", "matches mlx5_1: 0"}},
 		{"SLUICE_CONFIG=block.yaml", []string{"cc=swift", "base_target=30000000", "hops=2", "device=mlx5_1 device=rxe*", "stats=1", "matches mlx5_1: 1"}},
 		{"SLUICE_CONFIG=a.yaml|SLUICE_SEGMENT=8KiB|SLUICE_DEVICES=mlx4*, rxe?|SLUICE_STATS=1|SLUICE_DEBUG=true|SLUICE_CC_CONFIG=t_high: 1ms", []string{"segment=8192", "device=mlx4* device=rxe?", "debug=1 stats=1", "t_low=50000000 t_high=1000000000"}},
-		{"SLUICE_CONFIG=empty.yaml|SLUICE_BASE_RTT=5us|SLUICE_BATCH=32|SLUICE_MAX_OUTSTANDING=1MiB|SLUICE_LINE_RATE=25Gbps|SLUICE_NIC_RATE=5Gbps|SLUICE_CALIBRATE_EVERY=1s|SLUICE_PROGRESS_THREAD=1|SLUICE_BYPASS=1", []string{"batch=32 max_outstanding=1048576 line_rate=25000000000 base_rtt=5000000 nic_rate=5000000000 calibrate_every=1000000000000 thread=1 bypass=1"}},
+		{"SLUICE_CONFIG=empty.yaml|SLUICE_BASE_RTT=5us|SLUICE_BATCH=32|SLUICE_MAX_OUTSTANDING=1MiB|SLUICE_LINE_RATE=25Gbps|SLUICE_NIC_RATE=5Gbps|SLUICE_CALIBRATE_EVERY=1s|SLUICE_PROGRESS_THREAD=1|SLUICE_BYPASS=1", []string{"batch=32 max_outstanding=1048576 line_rate=25000000000 base_rtt=5000000 nic_rate=5000000000 calibrate_every=1000000000000 group=0 thread=1 bypass=1"}},
 		{"SLUICE_CONFIG=missing.yaml", []string{"error: SLUICE_CONFIG: open missing.yaml: No such file"}},
 		{"SLUICE_CONFIG=typo.yaml", []string{`error: typo.yaml (SLUICE_CONFIG): unknown field "segmnet"`}},
 		{"SLUICE_CONFIG=anchor.yaml", []string{"anchor.yaml (SLUICE_CONFIG): anchors, tags"}},
@@ -255,6 +256,9 @@ func TestEnvironment(t *testing.T) {
 		{"SLUICE_CC_CONFIG=t_lwo: 1us", []string{`cc_config of timely: unknown field "t_lwo"`}},
 		{"SLUICE_CC=|SLUICE_CC_CONFIG=t_low: 1us", []string{"cc_config requires cc"}},
 		{"SLUICE_DEVICES=[", []string{"devices: pattern"}},
+		{"SLUICE_GROUP=destination", []string{"group=1"}},
+		{"SLUICE_CONFIG=group.yaml", []string{"group=3"}},
+		{"SLUICE_GROUP=host", []string{`error: SLUICE_GROUP=host: group: "host" is none of them: choose none, destination, path or port`}},
 		{"SLUICE_METRICS=1", []string{"metrics=1"}},
 		{"SLUICE_METRICS=False", []string{"metrics=0"}},
 		{"SLUICE_METRICS=", []string{"metrics=0"}},

@@ -18,26 +18,27 @@ import (
 // too has its range there, and what a 0 stands for by paced.DefaultConfig. In default and help,
 // <WORD> is set as code. Checks go in this order, paced.Config's.
 type variables struct {
-	CC             string      `yaml:"cc" default:"<timely>; <none> if a rate is set" help:"rate engine; <none> for segments without congestion control"`
-	CCConfig       string      `yaml:"cc_config" default:"the paper's" help:"the engine's settings: <t_low: 60us, t_high: 400us>"`
-	Rate           units.Rate  `yaml:"rate" range:"(0,)" zero:"the line rate" help:"upper bound of each queue pair's rate: <10Gbps>. Without an engine, the pace"`
-	Segment        units.Bytes `yaml:"segment" help:"into which Writes and Reads are cut"`
-	MaxOutstanding units.Bytes `yaml:"max_outstanding" default:"[follows the link](shim.md#parameters)" help:"bytes of a queue pair with the NIC, at least a segment"`
-	LineRate       units.Rate  `yaml:"line_rate" help:"of the port"`
-	BaseRTT        units.Time  `yaml:"base_rtt" help:"round trip of the idle network"`
-	NICRate        units.Rate  `yaml:"nic_rate" help:"the NIC's own limiter, or where RC queue pairs have none the path's static rate, rounded up; below the line rate"`
-	CalibrateEvery units.Time  `yaml:"calibrate_every" help:"the longest time between readings of the NIC's clock"`
-	Batch          int         `yaml:"batch" help:"segments in one post"`
-	ProgressThread bool        `yaml:"progress_thread" help:"a thread that sends what is due; always there once a CQ with a channel is armed"`
-	Bypass         bool        `yaml:"bypass" help:"spares TIMELY the round trips of segments that found no queue, at line rate ([what that saves](shim.md#cost))"`
-	Devices        string      `yaml:"devices" default:"all" help:"names with wildcards: <mlx5_0,rxe*>; a list in the file"`
-	Stats          bool        `yaml:"stats" help:"print statistics to standard error as the program ends"`
-	Metrics        bool        `yaml:"metrics" help:"publish queue pairs to [<sluice exporter>](observability.md#c-programs), in the directory <SLUICE_RUN>"`
-	Debug          bool        `yaml:"debug" help:"log to standard error"`
-	Fail           string      `yaml:"fail" default:"nothing" help:"calls and completions that [fail](#failures), to test the program: <post_send:ENOMEM@100>"`
-	Config         string      `yaml:"config" help:"a YAML file; the environment wins"`
-	Disable        bool        `yaml:"disable" help:"do nothing"`
-	Library        string      `yaml:"library" help:"the path of <libsluice.so.0>"`
+	CC             string         `yaml:"cc" default:"<timely>; <none> if a rate is set" help:"rate engine; <none> for segments without congestion control"`
+	CCConfig       string         `yaml:"cc_config" default:"the paper's" help:"the engine's settings: <t_low: 60us, t_high: 400us>"`
+	Rate           units.Rate     `yaml:"rate" range:"(0,)" zero:"the line rate" help:"upper bound of the rate of each queue pair or, with groups, each group: <10Gbps>. Without an engine, the pace"`
+	Segment        units.Bytes    `yaml:"segment" help:"into which Writes and Reads are cut"`
+	MaxOutstanding units.Bytes    `yaml:"max_outstanding" default:"[follows the link](shim.md#parameters)" help:"bytes of a queue pair, and of a group, with the NIC, at least a segment"`
+	LineRate       units.Rate     `yaml:"line_rate" help:"of the port"`
+	BaseRTT        units.Time     `yaml:"base_rtt" help:"round trip of the idle network"`
+	NICRate        units.Rate     `yaml:"nic_rate" help:"the NIC's own limiter, or where RC queue pairs have none the path's static rate, rounded up; below the line rate"`
+	CalibrateEvery units.Time     `yaml:"calibrate_every" help:"the longest time between readings of the NIC's clock"`
+	Batch          int            `yaml:"batch" help:"segments in one post"`
+	ProgressThread bool           `yaml:"progress_thread" help:"a thread that sends what is due; always there once a CQ with a channel is armed"`
+	Bypass         bool           `yaml:"bypass" help:"spares TIMELY the round trips of segments that found no queue, at line rate ([what that saves](shim.md#cost))"`
+	Group          paced.Grouping `yaml:"group" default:"<none>" help:"queue pairs that share one engine, and so one rate and window: those of one destination, path or port ([groups](shim.md#groups))"`
+	Devices        string         `yaml:"devices" default:"all" help:"names with wildcards: <mlx5_0,rxe*>; a list in the file"`
+	Stats          bool           `yaml:"stats" help:"print statistics to standard error as the program ends"`
+	Metrics        bool           `yaml:"metrics" help:"publish queue pairs to [<sluice exporter>](observability.md#c-programs), in the directory <SLUICE_RUN>"`
+	Debug          bool           `yaml:"debug" help:"log to standard error"`
+	Fail           string         `yaml:"fail" default:"nothing" help:"calls and completions that [fail](#failures), to test the program: <post_send:ENOMEM@100>"`
+	Config         string         `yaml:"config" help:"a YAML file; the environment wins"`
+	Disable        bool           `yaml:"disable" help:"do nothing"`
+	Library        string         `yaml:"library" help:"the path of <libsluice.so.0>"`
 }
 
 // variable is one of them as C has it.
@@ -177,8 +178,8 @@ func settingsBy(all []variable, texts map[string]string) string {
 		}
 		return "error: " + text
 	}
-	return fmt.Sprintf("rate=%d segment=%d batch=%d max_outstanding=%d line_rate=%d base_rtt=%d nic_rate=%d calibrate_every=%d",
-		rate, c.Segment, c.Batch, c.MaxOutstanding, c.LineRate, c.BaseRTT, c.NICRate, c.CalibrateEvery)
+	return fmt.Sprintf("rate=%d segment=%d batch=%d max_outstanding=%d line_rate=%d base_rtt=%d nic_rate=%d calibrate_every=%d group=%d",
+		rate, c.Segment, c.Batch, c.MaxOutstanding, c.LineRate, c.BaseRTT, c.NICRate, c.CalibrateEvery, c.Group)
 }
 
 func parseInto(to reflect.Value, text string) error {

@@ -52,6 +52,7 @@ func TestHooksOnMLX5(t *testing.T) {
 		{"preload, TIMELY", "hooks", true, []string{"SLUICE_SEGMENT=4KiB", "SLUICE_CC=timely"}},
 		{"sluice.h, at a rate", "hooks-api", false, []string{"TEST_RATE=2000000000"}},
 		{"sluice.h, TIMELY", "hooks-api", false, []string{"TEST_ENGINE=timely"}},
+		{"preload, groups", "hooks", true, []string{"SLUICE_SEGMENT=4KiB", "SLUICE_CC=timely", "SLUICE_GROUP=destination"}},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			for _, test := range names(t, mode.binary) {

@@ -41,14 +41,15 @@ struct sluice_options {
 	 * defaults. */
 	const char *engine_config;
 
-	/* Bits per second, at most which a queue pair sends; 0 is the line rate.
-	 * Without an engine this is the pace. */
+	/* Bits per second, at most which a queue pair or its group sends; 0 is the line
+	 * rate. Without an engine this is the pace. */
 	uint64_t rate;
 	/* Into what Writes and Reads are cut: 4096 to 65536 bytes; 0 is 16384. */
 	uint32_t segment;
 	/* Segments posted in one call at most, 1 to 256; 0 is 16. */
 	uint32_t batch;
-	/* Bytes that one queue pair has with the NIC; 0 follows the link, see docs/shim.md. */
+	/* Bytes that one queue pair, and its group, has with the NIC; 0 follows the link, see
+	 * docs/shim.md. */
 	uint64_t max_outstanding;
 	/* Line rate in bits per second; 0 is what the port says. */
 	uint64_t line_rate;
@@ -66,6 +67,13 @@ struct sluice_options {
 	/* Nonzero spares TIMELY the round trips below t_low while its rate is the line's,
 	 * as eRPC does: a segment then costs less. Other engines get all. */
 	int bypass;
+
+	/* "destination", "path" or "port": queue pairs of the device, with options equal to these,
+	 * share one engine if they send to one GID from one port, or of those with one flow label, or
+	 * are at one port. What they send together has its rate and window, and rate and
+	 * max_outstanding bound it. They share one lock, too, whatever their CQs. NULL, "" or "none":
+	 * each has an engine of its own. */
+	const char *group;
 };
 
 void sluice_options_init(struct sluice_options *options);
@@ -114,6 +122,45 @@ void sluice_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 int sluice_destroy_cq(struct ibv_cq *cq);
 int sluice_destroy_comp_channel(struct ibv_comp_channel *channel);
 int sluice_close_device(struct ibv_context *context);
+
+/*
+ * Groups, of queue pairs that were made with the option group. A queue pair joins its group on the
+ * way from RTR to RTS, and leaves it at RESET or when it is destroyed. The last one to leave ends
+ * the group: the next to join starts its engine anew. Whoever polls any CQ of such queue pairs,
+ * posts or waits sends what is due of all of them. These functions return 0 or an errno value, and
+ * may be called from any thread.
+ */
+#define SLUICE_MAX_WEIGHT 255
+#define SLUICE_CLASSES 4
+
+/*
+ * How a queue pair shares its group's rate and window. Of the queue pairs that have something to
+ * send, the highest class goes first, 0 (the default) to SLUICE_CLASSES - 1, and leaves each lower
+ * one that waits a hundredth of what it sends. Within a class they share by weight, in bytes: 1 (the
+ * default) to SLUICE_MAX_WEIGHT. It holds at once, and in groups that the queue pair joins later.
+ * EINVAL, and no change: either is out of range.
+ */
+int sluice_qp_set_share(struct ibv_qp *qp, int weight, int service_class);
+
+/*
+ * Name the queue pair's group, in place of what the option says: queue pairs with equal options
+ * and one name, of 1 to 63 bytes, are one. "" is for no group, and NULL for the option's again. The
+ * name is copied. EINVAL: it is too long, or the queue pair was made without the option. EBUSY: the
+ * queue pair is past RTR.
+ */
+int sluice_qp_set_group(struct ibv_qp *qp, const char *name);
+
+/* The group of a queue pair, as it stands. */
+struct sluice_group_stats {
+	size_t size; /* set it to sizeof(struct sluice_group_stats) */
+
+	uint32_t members;     /* queue pairs; 0 says that the queue pair is in no group */
+	uint64_t rate;        /* bits per second that the engine allows them together */
+	uint64_t window;      /* bytes; 0 if it sets none */
+	uint64_t outstanding; /* payload bytes of all that are with the NIC */
+};
+
+int sluice_query_group(struct ibv_qp *qp, struct sluice_group_stats *stats);
 
 /* What a queue pair has done since it was made, and how it stands. */
 struct sluice_stats {

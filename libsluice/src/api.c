@@ -190,7 +190,7 @@ static bool busy(struct sl_cq *c)
 {
 	uint32_t n = SL_ATOMIC_GET(c->n);
 	for (uint32_t i = 0; i < n; i++)
-		if (SL_ATOMIC_GET(c->shard[i]->busy))
+		if (SL_ATOMIC_GET(c->outlet[i]->shard->busy) || SL_ATOMIC_GET(c->outlet[i]->ready))
 			return true;
 	return false;
 }

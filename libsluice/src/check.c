@@ -65,7 +65,7 @@ static int check_key(const char *of, const struct sl_key *keys, const struct sl_
 {
 	const struct sl_key *floor = k->floor ? keys + k->floor - 1 : NULL;
 	bool in, above = true, zero;
-	if (!k->want)
+	if (!k->want || k->type == SL_CHOICE)
 		return 0;
 	if (k->type == SL_FLOAT) {
 		double v = float_of(k, config);

@@ -45,20 +45,21 @@ static struct sl_cq *take(struct sl_channel *ch, bool *more)
 	return c;
 }
 
-void sl_fire(struct sl_shard *s)
+void sl_fire(struct sl_outlet *o)
 {
-	s->armed = SL_DISARMED;
-	if (s->cq->channel)
-		add(s->cq->channel, s->cq);
+	o->armed = SL_DISARMED;
+	if (o->cq->channel)
+		add(o->cq->channel, o->cq);
 }
 
 static void arm(struct sl_cq *c, enum sl_arming to)
 {
 	for (uint32_t i = 0; i < c->n; i++) {
 		int state;
-		sl_lock(c->shard[i], &state);
-		c->shard[i]->armed = to;
-		sl_unlock(c->shard[i], state);
+		struct sl_outlet *o = c->outlet[i];
+		sl_lock(o->shard, &state);
+		o->armed = to;
+		sl_unlock(o->shard, state);
 	}
 }
 
@@ -78,7 +79,7 @@ int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	 * when a segment is due. */
 	bool asleep = false;
 	for (uint32_t i = 0; c->channel && i < c->n; i++) {
-		struct sl_shard *s = c->shard[i];
+		struct sl_shard *s = c->outlet[i]->shard;
 		if (__atomic_load_n(&s->threaded, __ATOMIC_RELAXED))
 			continue;
 		int state;
@@ -123,9 +124,11 @@ static int look(struct sl_channel *ch, struct sl_cq **out, int64_t *wake)
 		struct sl_now now;
 		sl_look(s, &now);
 		sluice_time due = sl_deadline(s);
+		/* In a group what others have with the device counts, and who destroys a queue pair
+		 * takes it back without an event. */
 		bool elsewhere = sluice_core_gaps_end(&s->core) > now.t;
 		for (struct sl_hidden *h = s->hidden; h; h = h->next)
-			elsewhere |= h->channel != ch->channel && h->in_flight > 0;
+			elsewhere |= (sl_shared(s) || h->channel != ch->channel) && h->in_flight > 0;
 		int64_t ns = due == SLUICE_NEVER ? -1 : due <= now.t ? 0 : (due - now.t + 999) / 1000;
 		if (elsewhere && (ns < 0 || ns > LONGEST_NAP))
 			ns = LONGEST_NAP;

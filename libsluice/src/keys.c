@@ -179,6 +179,8 @@ static void timely_start(struct sluice_engine *e, const union sl_engine_config *
 	sluice_engine_start_timely(e, c->timely, env);
 }
 
+static const char *const group_choices[] = {"none", "destination", "path", "port", NULL};
+
 const struct sl_key sl_variables[] = {
 	{"rate", SL_RATE, offsetof(struct sl_environment, settings.rate), .zero = true, .want = "choose a positive rate, or 0 for the line rate", .least = 1, .most = INT64_MAX},
 	{"segment", SL_BYTES, offsetof(struct sl_environment, settings.segment), .usual = 16384, .want = "choose 4KiB to 64KiB, such as 16KiB", .least = 4096, .most = 65536},
@@ -190,12 +192,13 @@ const struct sl_key sl_variables[] = {
 	{"batch", SL_INT, offsetof(struct sl_environment, settings.batch), .usual = 16, .want = "choose 1 to 256 segments", .least = 1, .most = 256},
 	{"progress_thread", SL_BOOL, offsetof(struct sl_environment, settings.progress_thread), .want = NULL},
 	{"bypass", SL_BOOL, offsetof(struct sl_environment, settings.bypass), .want = NULL},
+	{"group", SL_CHOICE, offsetof(struct sl_environment, settings.group), .want = "choose none, destination, path or port", .choices = group_choices},
 	{"stats", SL_BOOL, offsetof(struct sl_environment, stats), .want = NULL},
 	{"metrics", SL_BOOL, offsetof(struct sl_environment, metrics), .want = NULL},
 	{"debug", SL_BOOL, offsetof(struct sl_environment, debug), .want = NULL},
 };
 
-const size_t sl_variables_n = 13;
+const size_t sl_variables_n = 14;
 const int64_t sl_catch_up = 10000000, sl_fixed_rate_catch_up = 20000000000;
 
 const struct sl_scheme sl_known_schemes[] = {

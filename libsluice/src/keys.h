@@ -14,4 +14,6 @@ union sl_engine_config {
 	struct sluice_timely_config timely;
 };
 
+enum sl_group_choice { SL_GROUP_NONE, SL_GROUP_DESTINATION, SL_GROUP_PATH, SL_GROUP_PORT };
+
 #endif

@@ -131,7 +131,7 @@ static void read_calibration(struct device *to, struct sl_shard *s)
 	int state;
 	struct sl_now now;
 	sl_lock(s, &state);
-	if (s->stamped && s->cq) {
+	if (s->stamped && s->outlets) {
 		sl_look(s, &now);
 		struct sluice_calibration_status c = sluice_calibration_status(&s->calibration, now.t);
 		to->trusted = c.reason == SLUICE_CALIBRATION_TRUSTED;

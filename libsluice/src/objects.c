@@ -88,19 +88,23 @@ static bool prepare(struct sl_shard *s)
 		s->clock.cal = &s->calibration;
 		s->readings = 0;
 	}
+	s->groups = NULL;
 	sluice_core_start(&s->core, cfg, s->stamped ? &s->clock : NULL, &s->limiter, claims, scratch, (struct sluice_core_qp_pointer_slice){0}, (struct sluice_core_group_pointer_slice){0});
 	return claims.at && scratch.wrs.at && scratch.sges.at && s->wr && s->sge;
 }
 
-struct sl_shard *sl_shard_of(struct sl_cq *c, const struct sl_settings *set)
+/* The device's shard for options with groups, or NULL. */
+static struct sl_shard *shared_shard(struct sl_device *d, const struct sl_settings *set)
 {
-	for (uint32_t i = 0; i < c->n; i++)
-		if (sl_settings_equal(&c->shard[i]->set, set))
-			return c->shard[i];
-	if (c->n == SL_CQ_SHARDS) {
-		sl_fail(ENOSPC, "create_qp: more than 8 sets of options share a CQ");
-		return NULL;
-	}
+	struct sl_shard *s = set->group == SL_GROUP_NONE ? NULL : d->shards;
+	while (s && !sl_settings_equal(&s->set, set))
+		s = s->next;
+	return s;
+}
+
+/* A shard with o as its first outlet. NULL with an error. */
+static struct sl_shard *new_shard(struct sl_device *d, const struct sl_settings *set, struct sl_outlet *o)
+{
 	struct sl_shard *s = spare;
 	if (s) {
 		spare = s->next;
@@ -115,10 +119,8 @@ struct sl_shard *sl_shard_of(struct sl_cq *c, const struct sl_settings *set)
 	}
 	int state;
 	sl_lock(s, &state);
-	s->dev = c->dev;
+	s->dev = d;
 	s->set = *set;
-	s->done.head = s->done.tail = 0;
-	s->armed = SL_DISARMED;
 	s->threaded = false;
 	if (!prepare(s)) {
 		s->next = spare;
@@ -128,25 +130,71 @@ struct sl_shard *sl_shard_of(struct sl_cq *c, const struct sl_settings *set)
 		sl_fail(ENOMEM, "create_qp: no memory for a scheduler");
 		return NULL;
 	}
-	s->cq = c;
+	s->outlets = o;
 	sl_unlock(s, state);
-	pthread_mutex_lock(&c->dev->list);
-	s->next = c->dev->shards;
-	c->dev->shards = s;
-	__atomic_fetch_add(&c->dev->n_shards, 1, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&c->dev->list);
-	c->shard[c->n] = s;
-	SL_ATOMIC_SET(c->n, c->n + 1);
+	pthread_mutex_lock(&d->list);
+	s->next = d->shards;
+	d->shards = s;
+	__atomic_fetch_add(&d->n_shards, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&d->list);
 	if (set->progress_thread) {
 		sl_lock(s, &state);
 		s->threaded = true;
 		sl_unlock(s, state);
-		sl_thread_start(c->dev);
+		sl_thread_start(d);
 	}
 	char engine[48];
 	sl_settings_engine_name(set, engine, sizeof(engine));
-	sl_debug("level=DEBUG msg=pacing device=%s engine=\"%s\" segment=%lld", c->dev->name, engine, (long long)set->segment);
+	sl_debug("level=DEBUG msg=pacing device=%s engine=\"%s\" segment=%lld", d->name, engine, (long long)set->segment);
 	return s;
+}
+
+struct sl_outlet *sl_outlet_of(struct sl_cq *c, const struct sl_settings *set)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (sl_settings_equal(&c->outlet[i]->shard->set, set))
+			return c->outlet[i];
+	if (c->n == SL_CQ_OUTLETS) {
+		sl_fail(ENOSPC, "create_qp: more than 8 sets of options share a CQ");
+		return NULL;
+	}
+	struct sl_outlet *o = aligned_alloc(64, (sizeof(*o) + 63) & ~(size_t)63);
+	if (!o) {
+		sl_fail(ENOMEM, "create_qp: no memory for a CQ");
+		return NULL;
+	}
+	memset(o, 0, sizeof(*o));
+	o->cq = c;
+	o->shard = shared_shard(c->dev, set);
+	if (o->shard) {
+		int state;
+		sl_lock(o->shard, &state);
+		o->next = o->shard->outlets;
+		o->shard->outlets = o;
+		sl_unlock(o->shard, state);
+	} else if (!(o->shard = new_shard(c->dev, set, o))) {
+		free(o);
+		return NULL;
+	}
+	c->outlet[c->n] = o;
+	SL_ATOMIC_SET(c->n, c->n + 1);
+	return o;
+}
+
+/* Takes the CQ's last outlet from it, and from its shard. */
+static void close_outlet(struct sl_cq *c)
+{
+	struct sl_outlet *o = c->outlet[c->n - 1];
+	int state;
+	SL_ATOMIC_SET(c->n, c->n - 1);
+	sl_lock(o->shard, &state);
+	struct sl_outlet **p = &o->shard->outlets;
+	while (*p != o)
+		p = &(*p)->next;
+	*p = o->next;
+	sl_unlock(o->shard, state);
+	free(o->done.ring.at);
+	free(o);
 }
 
 /* Copies n elements to room for more, the rest zero. */
@@ -166,26 +214,30 @@ static uint32_t pow2(uint64_t n)
 	return p;
 }
 
-int sl_make_room(struct sl_shard *s, const struct ibv_qp_cap *cap)
+int sl_make_room(struct sl_outlet *o, const struct ibv_qp_cap *cap)
 {
+	struct sl_shard *s = o->shard;
 	struct sluice_limiter *l = &s->limiter;
 	if (s->live == s->room_qps) {
-		uint32_t room = s->room_qps ? 2 * s->room_qps : 8;
+		uint32_t room = s->room_qps ? 2 * s->room_qps : 8, paced = sl_shared(s) ? 2 * room : room; /* each may be a group */
 		struct sl_qp **qps = grown(s->qps, s->room_qps, room, sizeof(*qps));
 		uint8_t *gens = grown(s->gens, s->room_qps, room, 1);
-		struct sluice_limiter_flow *flows = grown(l->flows.at, (size_t)l->flows.len, room, sizeof(*flows));
-		struct sluice_limiter_links *links = grown(l->links.at, (size_t)l->links.len, room, sizeof(*links));
-		struct sluice_core_qp **cores = grown(s->core.flows.at, (size_t)s->core.flows.len, room, sizeof(*cores));
-		if (!qps || !gens || !flows || !links || !cores) {
-			free(qps), free(gens), free(flows), free(links), free(cores);
+		struct sluice_limiter_flow *flows = grown(l->flows.at, (size_t)l->flows.len, paced, sizeof(*flows));
+		struct sluice_limiter_links *links = grown(l->links.at, (size_t)l->links.len, paced, sizeof(*links));
+		struct sluice_core_qp **cores = grown(s->core.flows.at, (size_t)s->core.flows.len, paced, sizeof(*cores));
+		struct sluice_core_group **groups = sl_shared(s) ? grown(s->core.groups.at, (size_t)s->core.groups.len, paced, sizeof(*groups)) : NULL;
+		if (!qps || !gens || !flows || !links || !cores || (sl_shared(s) && !groups)) {
+			free(qps), free(gens), free(flows), free(links), free(cores), free(groups);
 			return ENOMEM;
 		}
-		free(s->qps), free(s->gens), free(l->flows.at), free(l->links.at), free(s->core.flows.at);
+		free(s->qps), free(s->gens), free(l->flows.at), free(l->links.at), free(s->core.flows.at), free(s->core.groups.at);
 		s->qps = qps;
 		s->gens = gens;
-		l->flows = (struct sluice_limiter_flow_slice){flows, room, room};
-		l->links = (struct sluice_limiter_links_slice){links, room, room};
-		s->core.flows = (struct sluice_core_qp_pointer_slice){cores, room, room};
+		l->flows = (struct sluice_limiter_flow_slice){flows, paced, paced};
+		l->links = (struct sluice_limiter_links_slice){links, paced, paced};
+		s->core.flows = (struct sluice_core_qp_pointer_slice){cores, paced, paced};
+		if (groups)
+			s->core.groups = (struct sluice_core_group_pointer_slice){groups, paced, paced};
 		s->room_qps = room;
 	}
 	if (cap->max_send_sge > s->max_sge) {
@@ -197,8 +249,8 @@ int sl_make_room(struct sl_shard *s, const struct ibv_qp_cap *cap)
 		s->core.scratch.sges = (struct sluice_verbs_sge_slice){sges, n, n};
 		s->core.scratch.max_sge = s->max_sge = cap->max_send_sge;
 	}
-	uint32_t need = pow2((uint64_t)s->capacity + cap->max_send_wr);
-	struct sluice_completions_queue *q = &s->done;
+	uint32_t need = pow2((uint64_t)o->capacity + cap->max_send_wr);
+	struct sluice_completions_queue *q = &o->done;
 	if (need > q->ring.len) {
 		struct sluice_completions_slot *ring = calloc(need, sizeof(*ring));
 		if (!ring)
@@ -417,7 +469,7 @@ static int destroy_hiddens(struct sl_shard *s, const struct ibv_comp_channel *ch
 	}
 }
 
-/* Gives a shard back, whose hidden CQs are gone. */
+/* Gives a shard back, whose outlets and hidden CQs are gone. */
 static void retire(struct sl_shard *s)
 {
 	struct sl_device *d = s->dev;
@@ -433,12 +485,10 @@ static void retire(struct sl_shard *s)
 	pthread_mutex_unlock(&d->list);
 	int state;
 	sl_lock(s, &state);
-	s->cq = NULL;
-	free(s->qps), free(s->gens), free(s->limiter.flows.at), free(s->limiter.links.at), free(s->core.flows.at), free(s->done.ring.at);
+	free(s->qps), free(s->gens), free(s->limiter.flows.at), free(s->limiter.links.at), free(s->core.flows.at), free(s->core.groups.at);
 	s->qps = NULL;
 	s->gens = NULL;
-	s->n_qps = s->room_qps = s->capacity = 0;
-	memset(&s->done, 0, sizeof(s->done));
+	s->n_qps = s->room_qps = 0;
 	sl_unlock(s, state);
 	s->next = spare;
 	spare = s;
@@ -455,14 +505,15 @@ int sl_forget_cq(struct ibv_cq *cq, bool wait)
 	}
 	int r = 0;
 	while (!r && c->n) {
-		struct sl_shard *s = c->shard[c->n - 1];
-		r = destroy_hiddens(s, NULL);
-		if (r)
+		struct sl_shard *s = c->outlet[c->n - 1]->shard;
+		bool last = !s->outlets->next; /* else its hidden CQs may be others', and go with their channels */
+		if (last && (r = destroy_hiddens(s, NULL)))
 			break;
-		if (c->channel)
+		if (last && c->channel)
 			leave_channel(c->channel, s);
-		retire(s);
-		SL_ATOMIC_SET(c->n, c->n - 1);
+		close_outlet(c);
+		if (last)
+			retire(s);
 	}
 	if (r) {
 		pthread_mutex_unlock(&sl_making);

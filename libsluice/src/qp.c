@@ -73,8 +73,8 @@ static int enter(struct sl_qp *q, int64_t line)
 {
 	struct sl_shard *s = q->shard;
 	if (s->live >= MAX_QPS)
-		return sl_fail(EINVAL, "create_qp %s: one send CQ takes %d queue pairs", s->dev->name, MAX_QPS);
-	if (sl_make_room(s, &q->cap))
+		return sl_fail(EINVAL, "create_qp %s: one send CQ, or with groups all of the device's, takes %d queue pairs", s->dev->name, MAX_QPS);
+	if (sl_make_room(q->outlet, &q->cap))
 		return sl_fail(ENOMEM, "create_qp %s: no memory", s->dev->name);
 	struct sluice_completions_table table;
 	struct sluice_core_request_slice requests;
@@ -98,7 +98,7 @@ static int enter(struct sl_qp *q, int64_t line)
 	};
 	sluice_core_add(&s->core, &q->core, &c, flow.value, table, requests, sgl, data);
 	name(q);
-	s->capacity += q->cap.max_send_wr;
+	q->outlet->capacity += q->cap.max_send_wr;
 	return 0;
 }
 
@@ -149,9 +149,10 @@ static int attach(struct sl_qp *q, struct ibv_context *context, struct ibv_qp_in
 	q->recv = sl_attach_cq(d, attr->recv_cq);
 	if (!q->send || !q->recv)
 		return sl_fail(ENOMEM, "create_qp %s: no memory", d->name);
-	q->shard = sl_shard_of(q->send, set);
-	if (!q->shard)
+	q->outlet = sl_outlet_of(q->send, set);
+	if (!q->outlet)
 		return errno;
+	q->shard = q->outlet->shard;
 	int64_t segments = (outstanding(set, line_rate(q->shard, 1)) + set->segment - 1) / set->segment;
 	q->depth = segments > q->cap.max_send_wr ? segments > MAX_DEPTH ? MAX_DEPTH : (int)segments
 		   : q->cap.max_send_wr > MAX_DEPTH ? MAX_DEPTH : (int)q->cap.max_send_wr;
@@ -182,6 +183,7 @@ struct ibv_qp *sl_create(struct ibv_context *context, struct ibv_pd *pd, struct 
 	q->sq_sig_all = attr->sq_sig_all;
 	q->port = 1;
 	q->mtu = ANY_MTU;
+	q->weight = 1;
 	q->cap = attr->cap;
 	q->cap.max_send_wr = q->cap.max_send_wr ? q->cap.max_send_wr : 1;
 	q->cap.max_send_sge = q->cap.max_send_sge ? q->cap.max_send_sge : 1;
@@ -251,7 +253,7 @@ failed:
 
 enum { SAME = 0xff }; /* a state for leave and arrive */
 
-/* Makes the engine of a queue pair that is about to send. */
+/* Makes the engine of a queue pair that is about to send, or makes it one of a group. */
 static int start(struct sl_qp *q)
 {
 	struct sl_shard *s = q->shard;
@@ -268,12 +270,24 @@ static int start(struct sl_qp *q)
 	bool engine;
 	struct sl_now now;
 	uint32_t longest = sl_longest(s->dev, q->port);
+	struct sl_group *group = NULL; /* if it is the first of one */
 	int r = sl_settings_start(set, &q->engine, env, &engine);
 	if (r)
 		return r;
+	if (sl_shared(s)) {
+		group = aligned_alloc(64, (sizeof(*group) + 63) & ~(size_t)63);
+		if (!group)
+			return sl_fail(ENOMEM, "modify_qp qp %u of %s: no memory for a group", q->qp->qp_num, s->dev->name);
+		memset(group, 0, sizeof(*group));
+		sl_settings_start(set, &group->engine, env, &engine);
+	}
 	sl_lock(s, &state);
 	sl_look(s, &now);
 	sluice_core_qp_set_longest(&q->core, longest);
+	if (q->group) /* a change to RTS that the device refused */
+		sl_quit(q);
+	if (group && sl_join(q, &group, engine, &now, line, outstanding(set, line)))
+		engine = false; /* the group's steers it */
 	sluice_core_qp_start(&q->core, now.t, engine ? &q->engine : NULL, line, outstanding(set, line), 0);
 	if (set->cc[0] && set->rate > 0 && set->rate < line) {
 		/* What the engine allows beyond it counts as the bound. */
@@ -281,6 +295,7 @@ static int start(struct sl_qp *q)
 		sluice_core_qp_cap(&q->core, set->rate);
 	}
 	sl_unlock(s, state);
+	free(group);
 	return 0;
 }
 
@@ -314,7 +329,9 @@ static void stay(struct sl_qp *q, int from, int to)
 /* Forgets everything that was posted. The lock is held. */
 static void clear(struct sl_qp *q, const struct sl_now *now)
 {
-	int64_t n = sluice_core_qp_clear(&q->core, now->t, &q->shard->done);
+	int64_t n = sluice_core_qp_clear(&q->core, now->t, &q->outlet->done);
+	if (q->outlet->ready && q->outlet->done.head == q->outlet->done.tail)
+		SL_ATOMIC_SET(q->outlet->ready, false);
 	if (n > 0) {
 		q->hidden->in_flight -= n;
 		q->hidden->stale = true;
@@ -322,7 +339,8 @@ static void clear(struct sl_qp *q, const struct sl_now *now)
 }
 
 /* Takes what the device completed of requests that are forgotten, so that it does not fill
- * the CQ. The lock is held. */
+ * the CQ, and sends what others of the group may have outstanding in their place. The lock is
+ * held. */
 static void sweep(struct sl_qp *q)
 {
 	if (q->hidden->stale)
@@ -343,6 +361,7 @@ static void arrive(struct sl_qp *q, int to)
 		break;
 	case IBV_QPS_RESET:
 		clear(q, &now);
+		sl_quit(q);
 		name(q);
 		q->fate.broken = false;
 		break;
@@ -443,6 +462,14 @@ int sl_modify(struct sl_qp *q, struct ibv_qp_attr *attr, int mask)
 			q->mtu = attr->path_mtu >= 1 && attr->path_mtu <= 5 ? 128 << attr->path_mtu : ANY_MTU;
 			sluice_core_qp_set_mtu(&q->core, q->mtu);
 		}
+		if (mask & IBV_QP_AV) {
+			const struct ibv_ah_attr *av = &attr->ah_attr;
+			memset(&q->peer, 0, sizeof(q->peer));
+			if (av->is_global)
+				q->peer = av->grh.dgid;
+			q->flow_label = av->is_global ? av->grh.flow_label : 0;
+			q->lid = av->is_global ? 0 : av->dlid;
+		}
 		if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
 			sluice_core_qp_set_reads(&q->core, attr->max_rd_atomic);
 		if (mask & IBV_QP_TIMEOUT)
@@ -496,13 +523,14 @@ int sl_destroy(struct sl_qp *q)
 		return sl_fail(r, "destroy_qp qp %u of %s: %s", q->qp->qp_num, s->dev->name, strerror(r));
 	}
 	clear(q, &now);
+	sl_quit(q);
 	struct sl_hidden *h = q->hidden;
 	sluice_core_remove(&s->core, &q->core);
 	s->qps[q->index] = NULL;
 	s->live--;
-	s->capacity -= q->cap.max_send_wr;
+	q->outlet->capacity -= q->cap.max_send_wr;
 	h->used -= (uint32_t)q->depth;
-	if (h->stale)
+	if (h->stale) /* and what it had outstanding is its group's again */
 		sl_turn(s);
 	sl_unlock(s, state);
 	users(q, -1);

@@ -109,19 +109,29 @@ static bool truth(const char *text, bool *v)
 	return *v || !strcmp(text, "false") || !strcmp(text, "False") || !strcmp(text, "FALSE");
 }
 
+static int choose(const struct sl_key *k, const char *text, void *to)
+{
+	for (int64_t v = 0; k->choices[v]; v++)
+		if (!strcmp(text, k->choices[v])) {
+			memcpy(to, &v, sizeof(v));
+			return 0;
+		}
+	return sl_fail(EINVAL, "%s: \"%s\" is none of them: %s", k->name, text, k->want);
+}
+
 /* Reads a value to where it goes. 0, or EINVAL with words. */
-static int read_value(const struct sl_node *n, enum sl_type type, void *to)
+static int read_value(const struct sl_node *n, const struct sl_key *k, void *to)
 {
 	char why[300];
 	int64_t v;
 	bool ok = n->kind == SL_SCALAR;
 	if (!ok)
 		return sl_fail(EINVAL, "%s: expected a value, not a list or a map", n->key);
-	switch (type) {
+	switch (k->type) {
 	case SL_TIME:
 	case SL_RATE:
 	case SL_BYTES:
-		if (!sl_parse_unit(type, n->text, &v, why, sizeof(why)))
+		if (!sl_parse_unit(k->type, n->text, &v, why, sizeof(why)))
 			return sl_fail(EINVAL, "%s: %s", n->key, why);
 		memcpy(to, &v, sizeof(v));
 		return 0;
@@ -138,6 +148,8 @@ static int read_value(const struct sl_node *n, enum sl_type type, void *to)
 		if (n->quoted || !truth(n->text, to))
 			return sl_fail(EINVAL, "%s: expected true or false, got \"%s\"", n->key, n->text);
 		return 0;
+	case SL_CHOICE:
+		return choose(k, n->text, to);
 	}
 	return EINVAL;
 }
@@ -183,7 +195,7 @@ static int read_engine(struct sl_settings *s, const char *name, const struct sl_
 			i++;
 		if (i == scheme->n_keys)
 			return sl_fail(EINVAL, "cc_config of %s: unknown field \"%s\"", name, n->key);
-		if (read_value(n, scheme->keys[i].type, (char *)&s->config + scheme->keys[i].offset)) {
+		if (read_value(n, &scheme->keys[i], (char *)&s->config + scheme->keys[i].offset)) {
 			char why[SL_ERROR_SIZE];
 			snprintf(why, sizeof(why), "%s", sl_error_text);
 			return sl_fail(EINVAL, "cc_config of %s: %s", name, why);
@@ -212,6 +224,14 @@ bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)
 
 /* ---- struct sluice_options */
 
+static const struct sl_key *variable_of(const char *name)
+{
+	for (size_t i = 0; i < sl_variables_n; i++)
+		if (!strcmp(sl_variables[i].name, name))
+			return &sl_variables[i];
+	return NULL;
+}
+
 static int64_t limited(uint64_t v, int64_t most) { return v < (uint64_t)most ? (int64_t)v : most; }
 
 int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
@@ -229,6 +249,8 @@ int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
 	s->calibrate_every = limited(o->calibrate_ns, 1000000000000) * SLUICE_NANOSECOND;
 	s->progress_thread = o->progress_thread != 0;
 	s->bypass = o->bypass != 0;
+	if (o->group && *o->group && choose(variable_of("group"), o->group, &s->group))
+		return EINVAL;
 	char why[300];
 	struct sl_node *config = NULL;
 	if (o->engine_config && *o->engine_config && !(config = sl_yaml_parse(o->engine_config, why, sizeof(why))))
@@ -247,14 +269,6 @@ struct raw {
 	char *cc; /* NULL if it is not given */
 	struct sl_node *cc_config;
 };
-
-static const struct sl_key *variable_of(const char *name)
-{
-	for (size_t i = 0; i < sl_variables_n; i++)
-		if (!strcmp(sl_variables[i].name, name))
-			return &sl_variables[i];
-	return NULL;
-}
 
 static int no_memory(void) { return sl_fail(ENOMEM, "no memory for the configuration"); }
 
@@ -306,7 +320,7 @@ static int read_key(struct raw *r, struct sl_node *n)
 		return 0;
 	}
 	const struct sl_key *k = variable_of(n->key);
-	return k ? read_value(n, k->type, (char *)r->to + k->offset) : sl_fail(EINVAL, "unknown field \"%s\"", n->key);
+	return k ? read_value(n, k, (char *)r->to + k->offset) : sl_fail(EINVAL, "unknown field \"%s\"", n->key);
 }
 
 static char *contents(const char *name)
@@ -414,7 +428,7 @@ static int read_variable(struct raw *r, const char *key, const char *value)
 	if (!*value)
 		return sl_fail(EINVAL, "it is empty: unset it, or give a value");
 	struct sl_node n = {.kind = SL_SCALAR, .key = (char *)key, .text = (char *)value};
-	return read_value(&n, k->type, (char *)r->to + k->offset);
+	return read_value(&n, k, (char *)r->to + k->offset);
 }
 
 /* Says of an error which variable it is of. */

@@ -18,6 +18,7 @@ struct sl_settings {
 	union sl_engine_config config;
 	int64_t rate; /* at most which a queue pair sends; 0 is the line rate */
 	int64_t segment, batch, max_outstanding, line_rate, base_rtt, nic_rate, calibrate_every, catch_up;
+	int64_t group; /* an enum sl_group_choice */
 	bool progress_thread, bypass;
 };
 
@@ -45,7 +46,7 @@ const char *const *sl_settings_schemes(void);
 
 /* ---- keys.c, generated from the engines' configurations (go generate ./libsluice) */
 
-enum sl_type { SL_TIME, SL_RATE, SL_BYTES, SL_INT, SL_FLOAT, SL_BOOL };
+enum sl_type { SL_TIME, SL_RATE, SL_BYTES, SL_INT, SL_FLOAT, SL_BOOL, SL_CHOICE };
 
 struct sl_key {
 	const char *name;
@@ -57,6 +58,7 @@ struct sl_key {
 	const char *want; /* what it has to be; NULL if it is anything */
 	double low, high; /* of SL_FLOAT */
 	int64_t least, most; /* of others */
+	const char *const *choices; /* of SL_CHOICE, which is the place of one, until NULL */
 };
 
 struct sl_scheme {

@@ -30,9 +30,9 @@ bool sl_try_lock(struct sl_shard *s, int *state)
 
 static bool has_work(struct sl_shard *s)
 {
-	if (!s->cq)
+	if (!s->outlets)
 		return false;
-	if (sluice_core_in_flight(&s->core) > 0 || sluice_core_filed(&s->core) > 0 || s->done.head != s->done.tail)
+	if (sluice_core_in_flight(&s->core) > 0 || sluice_core_filed(&s->core) > 0)
 		return true;
 	for (struct sl_hidden *h = s->hidden; h; h = h->next)
 		if (h->in_flight > 0 || h->stale)
@@ -45,7 +45,7 @@ void sl_unlock(struct sl_shard *s, int state)
 	bool busy = has_work(s);
 	if (busy != __atomic_load_n(&s->busy, __ATOMIC_RELAXED))
 		SL_ATOMIC_SET(s->busy, busy);
-	if (s->threaded && s->cq)
+	if (s->threaded && s->outlets)
 		sl_thread_alert(s);
 	pthread_mutex_unlock(&s->lock);
 	sl_leave(state);
@@ -181,7 +181,7 @@ static int poll_hidden(struct sl_hidden *h, struct sluice_verbs_wc *out, int n)
 
 int sl_turn(struct sl_shard *s)
 {
-	if (!s->cq)
+	if (!s->outlets)
 		return 0; /* of no CQ any more */
 	struct sl_now now;
 	bool fresh = false; /* nothing that takes time since the last reading */
@@ -373,12 +373,14 @@ static void kick(struct sl_qp *q)
 
 void sl_finish(struct sl_qp *q, bool from_nic)
 {
-	struct sl_shard *s = q->shard;
+	struct sl_outlet *o = q->outlet;
 	const struct sluice_verbs_wc *wc;
-	while ((wc = sluice_completions_queue_push(&s->done, &q->core.table))) {
-		if (s->armed == SL_ARMED_ANY || (s->armed == SL_ARMED_SOLICITED && wc->status != IBV_WC_SUCCESS)) {
-			sl_fire(s);
-			if (!from_nic && s->cq->channel)
+	while ((wc = sluice_completions_queue_push(&o->done, &q->core.table))) {
+		if (!o->ready)
+			SL_ATOMIC_SET(o->ready, true);
+		if (o->armed == SL_ARMED_ANY || (o->armed == SL_ARMED_SOLICITED && wc->status != IBV_WC_SUCCESS)) {
+			sl_fire(o);
+			if (!from_nic && o->cq->channel)
 				kick(q);
 		}
 	}
@@ -559,15 +561,15 @@ out:
 
 /* ---- polling */
 
-static int pop(struct sl_shard *s, int n, struct ibv_wc *out)
+static int pop(struct sl_outlet *o, int n, struct ibv_wc *out)
 {
 	int done = 0;
 	while (done < n) {
 		struct sluice_verbs_wc wc[POLL_BATCH];
 		int want = n - done < POLL_BATCH ? n - done : POLL_BATCH;
-		int got = (int)sluice_completions_queue_pop(&s->done, (struct sluice_verbs_wc_slice){wc, want, want});
+		int got = (int)sluice_completions_queue_pop(&o->done, (struct sluice_verbs_wc_slice){wc, want, want});
 		if (sl_failing)
-			sl_fail_completed(s, wc, got);
+			sl_fail_completed(o->shard, wc, got);
 		for (int i = 0; i < got; i++)
 			out[done++] = (struct ibv_wc){
 				.wr_id = wc[i].wrid, .status = (enum ibv_wc_status)wc[i].status, .opcode = (enum ibv_wc_opcode)wc[i].opcode,
@@ -576,22 +578,25 @@ static int pop(struct sl_shard *s, int n, struct ibv_wc *out)
 		if (got < want)
 			break;
 	}
+	if (o->ready && o->done.head == o->done.tail)
+		SL_ATOMIC_SET(o->ready, false);
 	return done;
 }
 
 int sl_poll_sends(struct sl_cq *c, int n, struct ibv_wc *wc)
 {
 	int done = 0;
-	uint32_t shards = SL_ATOMIC_GET(c->n);
-	for (uint32_t i = 0; i < shards; i++) {
-		struct sl_shard *s = c->shard[i];
-		if (!SL_ATOMIC_GET(s->busy))
+	uint32_t outlets = SL_ATOMIC_GET(c->n);
+	for (uint32_t i = 0; i < outlets; i++) {
+		struct sl_outlet *o = c->outlet[i];
+		struct sl_shard *s = o->shard;
+		if (!SL_ATOMIC_GET(s->busy) && !SL_ATOMIC_GET(o->ready))
 			continue;
 		int state;
 		sl_lock(s, &state);
 		int r = sl_turn(s);
 		if (!r)
-			done += pop(s, n - done, wc + done);
+			done += pop(o, n - done, wc + done);
 		if (s->doomed) /* by a failure that was asked for */
 			sl_bury(s);
 		sl_unlock(s, state);

@@ -3,9 +3,10 @@
  *
  * A program's objects stay libibverbs' own. A queue pair is found by its address in a
  * table that is read without a lock (table.c). Its requests go to a shard: the segmenter,
- * the limiter and the completion table of one send CQ and one set of options (shard.c),
- * in C generated from Sluice's Go (internal/ccore/src). The segments complete on hidden
- * CQs of the shard, of which the program sees nothing. */
+ * the limiter and the completion table of one set of options and one send CQ, or with groups
+ * all of the device's (shard.c), in C generated from Sluice's Go (internal/ccore/src). The
+ * segments complete on hidden CQs of the shard, of which the program sees nothing, and the
+ * requests at an outlet, the send CQ's place at the shard. */
 #ifndef SLUICE_SHIM_H
 #define SLUICE_SHIM_H
 
@@ -116,8 +117,40 @@ struct sl_hidden {
 	struct sluice_core_sample sample;
 };
 
-/* A program's send CQ with one set of options. It is never freed: shards of CQs that
- * are gone are used again, so that whoever still looks at one finds one. */
+/* Where requests through one shard finish that are for one CQ of the program's. Guarded by the
+ * shard's lock, and freed with the CQ. */
+struct sl_outlet {
+	bool ready; /* done has some; read without the lock */
+	struct sl_shard *shard;
+	struct sl_outlet *next; /* of the shard's; changed with sl_making held, too */
+	struct sl_cq *cq;
+	struct sluice_completions_queue done; /* requests that finished, for the program */
+	enum sl_arming armed;
+	uint32_t capacity; /* requests that its queue pairs take */
+};
+
+/* What queue pairs of one group have in common. What the grouping does not look at is zero, and
+ * padding too: it is compared as bytes. */
+enum { SL_GROUP_NAME = 64 };
+struct sl_group_key {
+	char name[SL_GROUP_NAME]; /* by the program, else "" */
+	int port;
+	uint32_t flow_label;
+	union ibv_gid peer;
+	uint16_t lid; /* of a peer without a GID */
+};
+
+/* Queue pairs that one engine steers. */
+struct sl_group {
+	struct sl_group *next; /* of the shard's */
+	struct sl_group_key key;
+	struct sluice_core_group core;
+	struct sluice_engine engine;
+};
+
+/* A program's send CQ with one set of options, or where those have groups all its CQs of a
+ * device. It is never freed: shards of CQs that are gone are used again, so that whoever still
+ * looks at one finds one. */
 struct sl_shard {
 	/* Read without the lock: there is something to do. */
 	bool busy __attribute__((aligned(64)));
@@ -125,12 +158,12 @@ struct sl_shard {
 
 	struct sl_shard *next; /* of the device's; guarded by its list lock */
 	struct sl_device *dev;
-	struct sl_cq *cq;
+	struct sl_outlet *outlets; /* NULL: it is spare */
 	struct sl_settings set;
 
 	struct sluice_core core;
-	struct sluice_completions_queue done; /* requests that finished, for the program */
 	struct sl_hidden *hidden;
+	struct sl_group *groups; /* that have members */
 	int64_t last; /* of sl_clock; it does not run backwards here */
 	int unread;   /* posts since the clock was read */
 
@@ -144,8 +177,6 @@ struct sl_shard {
 	struct sluice_calibration calibration;
 	uint64_t readings; /* of the device that the calibration has */
 
-	enum sl_arming armed;
-	uint32_t capacity; /* requests that its queue pairs take */
 	bool threaded;     /* a thread of the library's makes progress too */
 
 	/* Scratch of one post. */
@@ -156,8 +187,11 @@ struct sl_shard {
 	struct sluice_limiter limiter;
 };
 
+/* Whether the CQs of a device share the shard: a group's queue pairs may have any of them. */
+static inline bool sl_shared(const struct sl_shard *s) { return s->set.group != SL_GROUP_NONE; }
+
 /* A CQ of the program's that is a send or receive CQ of paced queue pairs. */
-enum { SL_CQ_SHARDS = 8 };
+enum { SL_CQ_OUTLETS = 8 };
 struct sl_cq {
 	struct ibv_cq *cq;
 	const struct sluice_calls *calls;
@@ -167,8 +201,8 @@ struct sl_cq {
 	uint32_t synthetic; /* events that the device knows nothing of, to be acknowledged */
 	bool recv_first;    /* whose turn it is */
 	bool gone;          /* it is being destroyed, and waits for acknowledgements */
-	uint32_t n;         /* shards */
-	struct sl_shard *shard[SL_CQ_SHARDS];
+	uint32_t n;         /* outlets */
+	struct sl_outlet *outlet[SL_CQ_OUTLETS];
 	/* In the channel's list; guarded by its lock. */
 	bool pending;
 	struct sl_cq *next_event;
@@ -192,9 +226,11 @@ struct sl_qp {
 	struct ibv_qp *qp;
 	const struct sluice_calls *calls;
 	struct sl_shard *shard;
+	struct sl_outlet *outlet;
 	struct sl_hidden *hidden;
 	struct sl_cq *send, *recv;
 	struct sluice_core_qp core;
+	struct sluice_core_member place; /* in its group */
 	struct sluice_engine engine;
 
 	/* Statistics. */
@@ -215,6 +251,14 @@ struct sl_qp {
 	struct sl_qp *next_doomed;
 	bool doomed;
 	bool leaving; /* qp may be gone, and its number another's */
+	/* Its group, guarded by the shard's lock, and what decides which it is. */
+	struct sl_group *group; /* NULL without one */
+	int weight, class;
+	bool named; /* by the program: group_name, "" for no group */
+	char group_name[SL_GROUP_NAME];
+	union ibv_gid peer; /* by its path, likewise */
+	uint32_t flow_label;
+	uint16_t lid;
 	pthread_mutex_t modifying;
 	struct sl_builder *builder; /* of ibv_wr_* calls, or NULL */
 
@@ -263,21 +307,22 @@ void sl_help(struct sl_device *);
 /* ---- objects.c: shards, CQs, channels and hidden CQs */
 
 struct sl_cq *sl_attach_cq(struct sl_device *, struct ibv_cq *);
-struct sl_shard *sl_shard_of(struct sl_cq *, const struct sl_settings *);
+/* The CQ's outlet of the shard for these options. NULL with an error. */
+struct sl_outlet *sl_outlet_of(struct sl_cq *, const struct sl_settings *);
 /* A hidden CQ with room for n segments, which it reserves. NULL with an error. */
 struct sl_hidden *sl_reserve(struct sl_shard *, struct sl_channel *, struct ibv_comp_channel *, int n);
 int sl_forget_cq(struct ibv_cq *, bool wait);
 int sl_forget_channel(struct ibv_comp_channel *);
 int sl_forget_context(struct ibv_context *);
 int sl_wake(struct sl_hidden *);
-/* 0 or ENOMEM: room in the shard for one more queue pair. */
-int sl_make_room(struct sl_shard *, const struct ibv_qp_cap *);
+/* 0 or ENOMEM: room in the outlet and its shard for one more queue pair. */
+int sl_make_room(struct sl_outlet *, const struct ibv_qp_cap *);
 void sl_objects_forget(void);
 
 /* ---- events.c */
 
 /* Puts the event that the CQ was armed for on its channel. The shard's lock is held. */
-void sl_fire(struct sl_shard *);
+void sl_fire(struct sl_outlet *);
 /* Waits until the program has acknowledged the events of a CQ. */
 void sl_await_acknowledgements(struct sl_cq *);
 
@@ -311,6 +356,15 @@ struct sl_outcome {
 extern const struct sl_outcome sl_errnos[], sl_statuses[];
 extern const size_t sl_errnos_n, sl_statuses_n;
 extern const uint32_t sl_flushed_vendor_err;
+
+/* ---- group.c */
+
+/* Makes a queue pair that is about to send a member of its group, with the engine that *fresh has
+ * if it is the first. *fresh is then NULL, else for the caller to free. False if it is to be in no
+ * group. The lock is held, and the queue pair is not in a group. */
+bool sl_join(struct sl_qp *, struct sl_group **fresh, bool engine, const struct sl_now *, int64_t line, int64_t limit);
+/* Takes a queue pair that was cleared out of its group, if it is in one. The lock is held. */
+void sl_quit(struct sl_qp *);
 
 /* ---- stats.c */
 

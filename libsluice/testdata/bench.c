@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 	o.rate = rate ? strtoull(rate, NULL, 10) : 0;
 	o.engine = getenv("TEST_ENGINE");
 	o.engine_config = getenv("TEST_ENGINE_CONFIG");
+	o.group = getenv("TEST_GROUP");
 #endif
 	struct ibv_qp **all = calloc((size_t)qps, sizeof(*all));
 	CHECK(all);

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static const struct sluice_options *options(void)
 	const char *rate = getenv("TEST_RATE");
 	o.rate = rate ? strtoull(rate, NULL, 10) : 0;
 	o.engine = getenv("TEST_ENGINE");
+	o.group = getenv("TEST_GROUP");
 	o.segment = 4096;
 	return &o;
 }
@@ -1292,6 +1294,362 @@ static void t_rate(void)
 	teardown(p);
 }
 
+/* Queue pairs of several CQs that send to one destination. */
+enum { CQS = 4, HERD = 8 };
+
+struct herd {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel[CQS];
+	struct ibv_cq *cq[CQS];
+	struct ibv_qp *qp[HERD]; /* of CQ i % CQS */
+	struct ibv_mr *mr;
+	uint8_t *buf;
+};
+
+static struct ibv_qp_init_attr herd_attr(struct herd *f, int i)
+{
+	return (struct ibv_qp_init_attr){.send_cq = f->cq[i % CQS], .recv_cq = f->cq[i % CQS], .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = {DEPTH, 1, 1, 1, 0}};
+}
+
+static struct herd *herd(bool channels)
+{
+	struct herd *f = calloc(1, sizeof(*f));
+	f->ctx = open_device("fake0");
+	f->pd = ibv_alloc_pd(f->ctx);
+	f->buf = calloc(2, SIZE);
+	f->mr = ibv_reg_mr(f->pd, f->buf, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(f->mr);
+	for (int i = 0; i < CQS; i++) {
+		if (channels)
+			CHECK((f->channel[i] = ibv_create_comp_channel(f->ctx)));
+		CHECK((f->cq[i] = ibv_create_cq(f->ctx, 4 * DEPTH, NULL, f->channel[i], 0)));
+	}
+	return f;
+}
+
+static void herd_end(struct herd *f)
+{
+	for (int i = 0; i < HERD; i++)
+		CHECK(!f->qp[i] || !ibv_destroy_qp(f->qp[i]));
+	for (int i = 0; i < CQS; i++) {
+		CHECK(!ibv_destroy_cq(f->cq[i]));
+		CHECK(!f->channel[i] || !ibv_destroy_comp_channel(f->channel[i]));
+	}
+	CHECK(!ibv_dereg_mr(f->mr) && !ibv_dealloc_pd(f->pd) && !ibv_close_device(f->ctx));
+	free(f->buf);
+	free(f);
+}
+
+/* A Write of n bytes to where nobody else's go of another CQ, if n is at most a quarter. */
+static void herd_post_of(struct herd *f, int cq, struct ibv_qp *qp, uint64_t id, uint32_t n)
+{
+	struct ibv_sge s = {.addr = (uintptr_t)f->buf, .length = n, .lkey = f->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = id, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &s, .num_sge = 1}, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)f->buf + SIZE + (uintptr_t)cq * SIZE / CQS;
+	wr.wr.rdma.rkey = f->mr->rkey;
+	CHECK(!ibv_post_send(qp, &wr, &bad));
+}
+
+static struct herd *common;
+
+/* Posts to the queue pairs of one CQ, and polls it. */
+static void *herd_thread(void *arg)
+{
+	int cq = (int)(uintptr_t)arg, got = 0, posts = 8;
+	for (int i = cq; i < HERD; i += CQS)
+		for (int k = 0; k < posts; k++)
+			herd_post_of(common, cq, common->qp[i], (uint64_t)i, SIZE / 8);
+	while (got < posts * HERD / CQS) {
+		struct ibv_wc wc[4];
+		int n = ibv_poll_cq(common->cq[cq], 4, wc);
+		CHECK(n >= 0);
+		for (int k = 0; k < n; k++)
+			CHECK(wc[k].status == IBV_WC_SUCCESS && (int)wc[k].wr_id % CQS == cq && wc[k].qp_num == common->qp[wc[k].wr_id]->qp_num);
+		got += n;
+	}
+	return NULL;
+}
+
+/* Prints how long 8 MiB took that threads sent by queue pairs of their own: in a group no less
+ * than the set rate allows. */
+static void t_herd(void)
+{
+	common = herd(false);
+	for (int i = 0; i < HERD; i++) {
+		struct ibv_qp_init_attr a = herd_attr(common, i);
+		CHECK((common->qp[i] = ibv_create_qp(common->pd, &a)));
+		CHECK(!to_rts(common->qp[i], common->qp[i]->qp_num));
+	}
+	pthread_t t[CQS];
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (int i = 0; i < CQS; i++)
+		CHECK(!pthread_create(&t[i], NULL, herd_thread, (void *)(uintptr_t)i));
+	for (int i = 0; i < CQS; i++)
+		CHECK(!pthread_join(t[i], NULL));
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	printf("%.6f\n", (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9);
+	herd_end(common);
+}
+
+#ifdef SLUICE_API
+static void herd_post(struct herd *f, struct ibv_qp *qp, uint64_t id, uint32_t n) { herd_post_of(f, 0, qp, id, n); }
+
+/* With an engine, even one that decides nothing, a call makes up for little lateness, and so sends
+ * few segments. */
+static struct ibv_qp *herd_qp(struct herd *f, int i, const char *group, uint64_t rate, uint64_t outstanding)
+{
+	struct sluice_options o;
+	sluice_options_init(&o);
+	o.engine = "none";
+	o.rate = rate;
+	o.segment = 4096;
+	o.max_outstanding = outstanding;
+	o.group = group;
+	struct ibv_qp_init_attr a = herd_attr(f, i);
+	CHECK((f->qp[i] = sluice_create_qp(f->pd, &a, &o)));
+	return f->qp[i];
+}
+
+static uint64_t segments(struct ibv_qp *qp)
+{
+	struct sluice_stats st = {.size = sizeof(st)};
+	CHECK(!sluice_query_stats(qp, &st));
+	return st.segments;
+}
+
+static struct sluice_group_stats group_of(struct ibv_qp *qp)
+{
+	struct sluice_group_stats st = {.size = sizeof(st)};
+	CHECK(!sluice_query_group(qp, &st));
+	return st;
+}
+
+/* Takes what the CQs have, without counting. */
+static void herd_poll(struct herd *f)
+{
+	struct ibv_wc wc[16];
+	for (int i = 0; i < CQS; i++)
+		CHECK(ibv_poll_cq(f->cq[i], 16, wc) >= 0);
+}
+
+/* What the first queue pair sends while the second, of another CQ, sends n segments. */
+static uint64_t beside(struct herd *f, uint64_t n)
+{
+	for (int i = 0; i < 8; i++)
+		herd_post(f, f->qp[0], 0, SIZE);
+	for (uint64_t i = 0; i < n; i += SIZE / 4096)
+		herd_post(f, f->qp[1], 1, SIZE);
+	uint64_t from = segments(f->qp[0]), end = segments(f->qp[1]) / 256 * 256 + n;
+	while (segments(f->qp[1]) < end)
+		herd_poll(f);
+	uint64_t sent = segments(f->qp[0]) - from;
+	while (group_of(f->qp[0]).outstanding || segments(f->qp[0]) % 256)
+		herd_poll(f);
+	return sent;
+}
+
+/* Weights and classes, across CQs. */
+static void t_shares(void)
+{
+	struct herd *f = herd(false);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp *qp = herd_qp(f, i, "destination", 2000000000, 0);
+		CHECK(!to_rts(qp, qp->qp_num));
+	}
+	CHECK(group_of(f->qp[0]).members == 2 && group_of(f->qp[0]).rate == 2000000000);
+	uint64_t equal = beside(f, 512);
+	CHECK(equal > 512 - 32 && equal < 512 + 32);
+	CHECK(!sluice_qp_set_share(f->qp[1], 4, 0));
+	uint64_t quarter = beside(f, 512);
+	CHECK(quarter > 128 - 32 && quarter < 128 + 32);
+	CHECK(!sluice_qp_set_share(f->qp[1], 1, 3));
+	uint64_t least = beside(f, 1024);
+	CHECK(least >= 9 && least < 32);
+
+	CHECK(sluice_qp_set_share(f->qp[0], 0, 0) == EINVAL && strstr(sluice_error(), "weight 0"));
+	CHECK(sluice_qp_set_share(f->qp[0], SLUICE_MAX_WEIGHT + 1, 0) == EINVAL && strstr(sluice_error(), "weight"));
+	CHECK(sluice_qp_set_share(f->qp[0], 1, -1) == EINVAL && strstr(sluice_error(), "class -1"));
+	CHECK(sluice_qp_set_share(f->qp[0], 1, SLUICE_CLASSES) == EINVAL && strstr(sluice_error(), "class"));
+	CHECK(!sluice_qp_set_share(f->qp[0], SLUICE_MAX_WEIGHT, SLUICE_CLASSES - 1));
+	herd_end(f);
+}
+
+/* Whose group is whose, and what ends one. */
+static void t_groups(void)
+{
+	struct herd *f = herd(false);
+	struct ibv_qp *alone = herd_qp(f, 0, NULL, 0, 0), *a = herd_qp(f, 1, "path", 0, 0), *b = herd_qp(f, 2, "path", 0, 0), *c = herd_qp(f, 3, "path", 0, 0);
+	char longest[66];
+	memset(longest, 'x', sizeof(longest));
+	longest[64] = 0;
+	CHECK(sluice_qp_set_group(alone, "x") == EINVAL && strstr(sluice_error(), "group"));
+	CHECK(sluice_qp_set_group(a, longest) == EINVAL && strstr(sluice_error(), "64 bytes"));
+	longest[63] = 0;
+	CHECK(!sluice_qp_set_group(c, longest) && !to_rts(c, c->qp_num) && group_of(c).members == 1);
+	CHECK(sluice_qp_set_group(c, "y") == EBUSY && strstr(sluice_error(), "RESET"));
+	CHECK(!to_rts(alone, alone->qp_num) && !group_of(alone).members);
+	CHECK(!to_rts(a, a->qp_num) && group_of(a).members == 1);
+	CHECK(!to_rts(b, b->qp_num) && group_of(b).members == 2 && group_of(c).members == 1);
+	/* Equal options alone make one. */
+	struct ibv_qp *d = herd_qp(f, 4, "destination", 0, 0);
+	CHECK(!to_rts(d, d->qp_num) && group_of(d).members == 1);
+	/* It leaves at RESET, and with its last one the group ends. */
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	CHECK(!sluice_modify_qp(b, &reset, IBV_QP_STATE) && !group_of(b).members && group_of(a).members == 1);
+	CHECK(!sluice_qp_set_group(b, "") && !to_rts(b, b->qp_num) && !group_of(b).members);
+	CHECK(!sluice_modify_qp(a, &reset, IBV_QP_STATE) && !group_of(a).members);
+	CHECK(!to_rts(a, a->qp_num) && group_of(a).members == 1);
+	CHECK(!sluice_modify_qp(b, &reset, IBV_QP_STATE) && !sluice_qp_set_group(b, NULL));
+	CHECK(!to_rts(b, b->qp_num) && group_of(b).members == 2 && group_of(b).outstanding == 0);
+	for (int i = 0; i < 5; i++) {
+		struct ibv_wc wc;
+		herd_post(f, f->qp[i], (uint64_t)i, 10000);
+		await(f->cq[i % CQS], &wc, 1);
+		CHECK(wc.wr_id == (uint64_t)i && wc.status == IBV_WC_SUCCESS);
+	}
+	struct sluice_group_stats bad = {.size = 1};
+	CHECK(sluice_query_group(a, &bad) == EINVAL && strstr(sluice_error(), "size"));
+	CHECK(sluice_query_group(a, NULL) == EINVAL);
+	/* Each way to end them, with something outstanding. */
+	herd_post(f, a, 1, SIZE);
+	herd_post(f, b, 2, SIZE);
+	herd_end(f);
+}
+
+/* As many groups as queue pairs. */
+static void t_many_groups(void)
+{
+	struct herd *f = herd(false);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < HERD; i++) {
+			struct ibv_qp *qp = herd_qp(f, i, "destination", 1000000000, 0);
+			char name[] = {(char)('a' + i), 0};
+			CHECK(!sluice_qp_set_group(qp, name) && !to_rts(qp, qp->qp_num));
+			herd_post(f, qp, (uint64_t)i, 100000);
+		}
+		for (int i = 0; i < HERD; i++) {
+			CHECK(group_of(f->qp[i]).members == 1);
+			struct ibv_wc wc;
+			for (time_t end = time(NULL) + LIMIT; !ibv_poll_cq(f->cq[i % CQS], 1, &wc);)
+				CHECK(time(NULL) < end);
+			CHECK(wc.status == IBV_WC_SUCCESS);
+		}
+		for (int i = 0; i < HERD; i++)
+			CHECK(!ibv_destroy_qp(f->qp[i]));
+		memset(f->qp, 0, sizeof(f->qp));
+	}
+	herd_end(f);
+}
+
+/* One queue pair's segments fill the group's limit, and what frees it lets another's go, of a CQ
+ * that nobody polls. */
+static void t_group_progress(void)
+{
+	enum { LIMIT = 65536 };
+	for (int way = 0; way < 4; way++) {
+		struct herd *f = herd(false);
+		for (int i = 0; i < 2; i++) {
+			struct ibv_qp *qp = herd_qp(f, i, "port", 0, LIMIT);
+			CHECK(!to_rts(qp, qp->qp_num));
+		}
+		herd_post(f, f->qp[0], 0, LIMIT);
+		herd_post(f, f->qp[1], 1, 4096);
+		CHECK(segments(f->qp[0]) == LIMIT / 4096 && segments(f->qp[1]) == 0);
+		CHECK(group_of(f->qp[1]).outstanding == LIMIT);
+		struct ibv_wc wc;
+		struct ibv_qp_attr to = {.qp_state = way == 1 ? IBV_QPS_RESET : IBV_QPS_ERR};
+		switch (way) {
+		case 0:
+			await(f->cq[0], &wc, 1);
+			CHECK(wc.wr_id == 0 && wc.status == IBV_WC_SUCCESS);
+			break;
+		case 1:
+			CHECK(!sluice_modify_qp(f->qp[0], &to, IBV_QP_STATE));
+			break;
+		case 2:
+			CHECK(!sluice_destroy_qp(f->qp[0]));
+			f->qp[0] = NULL;
+			break;
+		default: /* its requests end, however */
+			CHECK(!sluice_modify_qp(f->qp[0], &to, IBV_QP_STATE));
+			await(f->cq[0], &wc, 1);
+		}
+		CHECK(segments(f->qp[1]) == 1);
+		await(f->cq[1], &wc, 1);
+		CHECK(wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS && group_of(f->qp[1]).outstanding == 0);
+		CHECK(group_of(f->qp[1]).members == (way == 0 || way == 3 ? 2u : 1u));
+		herd_end(f);
+	}
+}
+
+/* Threads with CQs of their own make, use and end queue pairs of one group, in every way. */
+static void *storm_thread(void *arg)
+{
+	int cq = (int)(uintptr_t)arg;
+	unsigned seed = (unsigned)cq + 1;
+	struct herd *f = common;
+	for (int round = 0; round < 60; round++) {
+		struct ibv_qp *qp = herd_qp(f, cq, rand_r(&seed) % 4 ? "destination" : NULL, 0, 65536);
+		CHECK(!sluice_qp_set_share(qp, 1 + rand_r(&seed) % SLUICE_MAX_WEIGHT, rand_r(&seed) % SLUICE_CLASSES));
+		CHECK(!to_rts(qp, qp->qp_num));
+		int posts = 1 + rand_r(&seed) % 8, got = 0, least = rand_r(&seed) % 2 ? posts : 0;
+		for (int i = 0; i < posts; i++)
+			herd_post_of(f, cq, qp, (uint64_t)i, 1 + (uint32_t)(rand_r(&seed) % 100000));
+		bool events = f->channel[cq] && rand_r(&seed) % 2;
+		while (got < least) {
+			struct ibv_wc wc;
+			if (events) {
+				struct ibv_cq *from;
+				void *context;
+				CHECK(!ibv_req_notify_cq(f->cq[cq], 0));
+				if (!ibv_poll_cq(f->cq[cq], 1, &wc)) {
+					CHECK(!ibv_get_cq_event(f->channel[cq], &from, &context) && from == f->cq[cq]);
+					ibv_ack_cq_events(from, 1);
+					continue;
+				}
+			} else if (!ibv_poll_cq(f->cq[cq], 1, &wc)) {
+				continue;
+			}
+			CHECK(wc.status == IBV_WC_SUCCESS && wc.qp_num == qp->qp_num && wc.wr_id == (uint64_t)got);
+			got++;
+		}
+		CHECK(!sluice_qp_set_share(qp, 1, rand_r(&seed) % SLUICE_CLASSES));
+		struct ibv_qp_attr a = {.qp_state = rand_r(&seed) % 2 ? IBV_QPS_RESET : IBV_QPS_ERR};
+		switch (rand_r(&seed) % 3) {
+		case 0:
+			CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE));
+			if (a.qp_state == IBV_QPS_RESET) {
+				CHECK(!group_of(qp).members && !to_rts(qp, qp->qp_num));
+				herd_post_of(f, cq, qp, 0, 30000);
+			}
+			for (struct ibv_wc wc; a.qp_state == IBV_QPS_ERR && got < posts;)
+				got += ibv_poll_cq(f->cq[cq], 1, &wc);
+			break;
+		case 1:
+			CHECK(group_of(qp).members <= CQS);
+		}
+		CHECK(!ibv_destroy_qp(qp));
+		f->qp[cq] = NULL;
+	}
+	return NULL;
+}
+
+static void t_group_storm(void)
+{
+	for (int channels = 0; channels < 2; channels++) {
+		common = herd(channels);
+		pthread_t t[CQS];
+		for (int i = 0; i < CQS; i++)
+			CHECK(!pthread_create(&t[i], NULL, storm_thread, (void *)(uintptr_t)i));
+		for (int i = 0; i < CQS; i++)
+			CHECK(!pthread_join(t[i], NULL));
+		herd_end(common);
+	}
+}
+#endif
+
 /* One byte below and at the port's longest message it goes through, one above it does not: paced,
  * the post says so, and a device that takes the request ends it with an error. */
 static void t_longest(void)
@@ -1335,11 +1693,12 @@ static const struct {
 } tests[] = {
 	{"list", t_list}, {"bad_wr", t_bad_wr}, {"full", t_full}, {"inline", t_inline}, {"two_sided", t_two_sided}, {"srq", t_srq},
 	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
-	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
+	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing}, {"herd", t_herd},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
 	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate}, {"longest", t_longest},
 #ifdef SLUICE_API
 	{"refusals", t_refusals}, {"options", t_options}, {"makers", t_makers},
+	{"shares", t_shares}, {"groups", t_groups}, {"many_groups", t_many_groups}, {"group_progress", t_group_progress}, {"group_storm", t_group_storm},
 #else
 	{"cq_ex", t_cq_ex}, {"cq_ex_both", t_cq_ex_both}, {"ud", t_ud},
 #endif

@@ -31,9 +31,9 @@ static int environment(void)
 		return 0;
 	}
 	const struct sl_settings *s = &e.settings;
-	printf("cc=%s rate=%lld segment=%lld batch=%lld max_outstanding=%lld line_rate=%lld base_rtt=%lld nic_rate=%lld calibrate_every=%lld thread=%d bypass=%d debug=%d stats=%d metrics=%d",
+	printf("cc=%s rate=%lld segment=%lld batch=%lld max_outstanding=%lld line_rate=%lld base_rtt=%lld nic_rate=%lld calibrate_every=%lld group=%lld thread=%d bypass=%d debug=%d stats=%d metrics=%d",
 	       s->cc, (long long)s->rate, (long long)s->segment, (long long)s->batch, (long long)s->max_outstanding, (long long)s->line_rate,
-	       (long long)s->base_rtt, (long long)s->nic_rate, (long long)s->calibrate_every, s->progress_thread, s->bypass, e.debug, e.stats, e.metrics);
+	       (long long)s->base_rtt, (long long)s->nic_rate, (long long)s->calibrate_every, (long long)s->group, s->progress_thread, s->bypass, e.debug, e.stats, e.metrics);
 	for (const char *p = e.devices; p && *p; p = strchr(p, '\n') + 1)
 		printf(" device=%.*s", (int)strcspn(p, "\n"), p);
 	bool matches = sl_settings_matches(&e, "mlx5_1");

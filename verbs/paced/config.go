@@ -43,7 +43,7 @@ type Config struct {
 	// names the group of a queue pair that is about to send in its place, and "" for none: it gets
 	// the port, the path's MTU and address, and of the shim may call qp.Num only.
 	// A Shim with groups has one lock for all of its queue pairs.
-	Group   Grouping `one:"none destination path port"`
+	Group   Grouping `yaml:"group" one:"none destination path port"`
 	GroupOf func(qp *QP, a verbs.QPAttr) string
 
 	// LineRate is the NIC's line rate; 0 takes the port's.

@@ -383,10 +383,7 @@ static uint32_t sluice_core_qp_next(const struct sluice_core_qp *q);
 // sluice_core_group_first returns the member whose segment leaves next. Some member is in line.
 static struct sluice_core_member *sluice_core_group_first(struct sluice_core_group *g)
 {
-	int64_t class_ = SLUICE_CORE_CLASSES - 1;
-	while (((uint32_t)sluice_shr(g->ready, (uint64_t)class_) & 1) == 0) {
-		class_--;
-	}
+	int64_t class_ = sluice_len64(g->ready) - 1;
 	for (int64_t lower = 0; lower < class_; lower++) { // none in most groups
 		struct sluice_core_queue *line = &g->lines[sluice_at((uint64_t)lower, 4)];
 		if (line->first != NULL && line->owed >= 100 * sluice_max((int64_t)sluice_core_qp_next(line->first->qp), SLUICE_CORE_LEAST_COST)) {
@@ -423,15 +420,19 @@ static sluice_time sluice_core_group_bound_time(const struct sluice_core_group *
 // did not.
 static bool sluice_core_group_fits(struct sluice_core_group *g, sluice_time now, sluice_bytes n)
 {
-	sluice_time was = sluice_core_group_bound_time(g, now);
-	g->shut_sum = sluice_core_group_shut_time(g, now);
-	g->bound_sum = was;
-	g->shut_from = now;
+	if (g->shut) {
+		sluice_time was = sluice_core_group_bound_time(g, now);
+		g->shut_sum = sluice_core_group_shut_time(g, now);
+		g->bound_sum = was;
+	}
 	bool fits = sluice_driver_fits(&g->loop.driver, g->out, n);
 	g->bound = fits && g->out > 0 && g->out + n > g->limit;
 	g->shut = !fits || g->bound;
-	if (!fits) {
-		sluice_driver_shut(&g->loop.driver);
+	if (g->shut) {
+		g->shut_from = now;
+		if (!fits) {
+			sluice_driver_shut(&g->loop.driver);
+		}
 	}
 	return !g->shut;
 }
@@ -990,11 +991,13 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	sluice_core_pace(q->core, q->flow, &q->loop);
 }
 
-// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start.
+// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start; of a member, its
+// group's rate until the group's.
 void sluice_core_qp_cap(struct sluice_core_qp *q, sluice_rate r)
 {
-	sluice_driver_cap(&q->loop.driver, r);
-	sluice_core_pace(q->core, q->flow, &q->loop);
+	struct sluice_core_loop *l = sluice_core_qp_loop_of(q);
+	sluice_driver_cap(&l->driver, r);
+	sluice_core_pace(q->core, sluice_core_qp_paced(q), l);
 }
 
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.

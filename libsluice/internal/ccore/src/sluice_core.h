@@ -209,9 +209,6 @@ extern "C" {
 
 #define SLUICE_CORE_NONE (-1)
 
-// SLUICE_CORE_CLASSES are the classes of a Group's members. A higher one goes first.
-#define SLUICE_CORE_CLASSES 4
-
 // SLUICE_CORE_FLOOR is the share of a class, in hundredths of what higher classes send, that they
 // leave it while it waits.
 #define SLUICE_CORE_FLOOR 1
@@ -2959,7 +2956,8 @@ void sluice_core_qp_set_limiter(struct sluice_core_qp *q, sluice_rate r);
 // how many congestion notification packets have arrived so far.
 void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes limit, uint64_t cnps);
 
-// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start.
+// sluice_core_qp_cap bounds the rate to r, whatever the engine allows, until the next Start; of a member, its
+// group's rate until the group's.
 void sluice_core_qp_cap(struct sluice_core_qp *q, sluice_rate r);
 
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.

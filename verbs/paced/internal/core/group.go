@@ -1,6 +1,8 @@
 package core
 
 import (
+	"math/bits"
+
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
@@ -262,10 +264,7 @@ func (m *Member) withdraw() {
 
 // first returns the member whose segment leaves next. Some member is in line.
 func (g *Group) first() *Member {
-	class := Classes - 1
-	for g.ready>>uint(class)&1 == 0 {
-		class--
-	}
+	class := bits.Len32(g.ready) - 1
 	for lower := 0; lower < class; lower++ { // none in most groups
 		line := &g.lines[lower]
 		if line.first != nil && line.owed >= 100*max(units.Bytes(line.first.qp.next()), leastCost) {
@@ -295,12 +294,17 @@ func (g *Group) file(now units.Time) {
 // fits reports whether window and limit take n more bytes, and counts the time for which they
 // did not.
 func (g *Group) fits(now units.Time, n units.Bytes) bool {
-	g.shutSum, g.boundSum, g.shutFrom = g.shutTime(now), g.boundTime(now), now
+	if g.shut {
+		g.shutSum, g.boundSum = g.shutTime(now), g.boundTime(now)
+	}
 	fits := g.loop.driver.Fits(g.out, n)
 	g.bound = fits && g.out > 0 && g.out+n > g.limit
 	g.shut = !fits || g.bound
-	if !fits {
-		g.loop.driver.Shut()
+	if g.shut {
+		g.shutFrom = now
+		if !fits {
+			g.loop.driver.Shut()
+		}
 	}
 	return !g.shut
 }

@@ -239,6 +239,21 @@ func TestGroupRate(t *testing.T) {
 	}
 }
 
+// A rate that one member is capped to is its group's.
+func TestGroupCap(t *testing.T) {
+	f := newFlock(t, cc.Control{Rate: 10 * units.Gbps, Window: cc.Unlimited}, 4)
+	f.members[2].Cap(units.Gbps)
+	f.keep(10*units.Millisecond, f.members...)
+	sum := units.Bytes(0)
+	for _, m := range f.members {
+		sum += m.sent
+	}
+	want := units.Gbps.BytesIn(10 * units.Millisecond)
+	if sum < want*99/100 || sum > want+2*segment {
+		t.Errorf("4 members sent %v in 10 ms at 1 Gbps, expected %v", sum, want)
+	}
+}
+
 // Members share by weight, in bytes, also where one sends messages that are not cut, and
 // what an idle one leaves goes to the others at once.
 func TestGroupWeights(t *testing.T) {

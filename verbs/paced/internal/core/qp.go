@@ -248,10 +248,12 @@ func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit unit
 	q.core.pace(q.flow, &q.loop)
 }
 
-// Cap bounds the rate to r, whatever the engine allows, until the next Start.
+// Cap bounds the rate to r, whatever the engine allows, until the next Start; of a member, its
+// group's rate until the group's.
 func (q *QP) Cap(r units.Rate) {
-	q.loop.driver.Cap(r)
-	q.core.pace(q.flow, &q.loop)
+	l := q.loopOf()
+	l.driver.Cap(r)
+	q.core.pace(q.paced(), l)
 }
 
 // Stop puts a queue pair in a state in which it does not send.
