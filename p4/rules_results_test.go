@@ -91,6 +91,17 @@ header_union u_t { one_t x; pair_h y; }
 			frames: []string{zero + "05 01 0000 00000000"},
 		},
 		{
+			rule: "12.8: a loop over a list that is a constant", top: "const list<bit<8>> k = { 1, 2, 4 }; const list<pair2_t> l = { { 1, 2 }, { 3, 4 } };",
+			body: "for (bit<8> x in k) { hdr.h.a = hdr.h.a + x; } for (pair2_t p in l) { hdr.h.b = hdr.h.b + p.y; }", frames: []string{zero + "07 06 0000 00000000"},
+		},
+		{
+			rule: "12.8: a loop over a stack that is a constant", top: "const one_t[2] k = { { 1 }, { 2 } };", body: "for (one_t x in k) { hdr.h.a = hdr.h.a + x.v; }", frames: []string{zero + "03 00 0000 00000000"},
+		},
+		{
+			rule: "12.8: a loop over the stack that a call gives", top: "struct k_t { one_t[2] s; } k_t f(inout bit<8> x) { k_t k; k.s = { { x }, { x + 1 } }; x = 9; return k; }",
+			body: "for (one_t x in f(hdr.h.b).s) { hdr.h.a = hdr.h.a + x.v; }", frames: []string{"00 05 0000 00000000 -> 0b 09 0000 00000000"},
+		},
+		{
 			rule: "12.8: the first statement of a loop leaves", top: "bit<8> gone(in bit<8> x) { return x; }", locals: "action leave(inout bit<8> x) { x = 7; exit; }",
 			body: "for (bit<8> i = 0; i < 3; leave(hdr.h.a)) { hdr.h.b = hdr.h.b + 1; } hdr.h.c = 9;", frames: []string{zero + "07 01 0000 00000000"},
 		},

@@ -392,12 +392,29 @@ func (c *compiler) forIn(s *ast.ForIn) op {
 	case *ast.List:
 		return c.forList(s, x, dst)
 	}
+	if id, ok := s.X.(*ast.Ident); ok {
+		if d, ok := id.Decl.(*ast.ConstDecl); ok {
+			if l, ok := d.X.(*ast.List); ok {
+				return c.forList(s, l, dst)
+			}
+		}
+	}
 	pre, p := c.ref(s.X)
 	st, ok := types.Underlying(p.t).(*types.Stack)
-	if !ok || pre != nil {
+	if !ok {
 		c.failf(s, "not supported: a loop over %s", s.X.Type())
 	}
-	return loopOver(c.stmtOrNothing(s.Body), st.Size, dst.off, size(st.Elem), func(m *machine) int { return p.at(m) + 1 })
+	loop := loopOver(c.stmtOrNothing(s.Body), st.Size, dst.off, size(st.Elem), func(m *machine) int { return p.at(m) + 1 })
+	if pre == nil {
+		return loop
+	}
+	return func(m *machine) ctl {
+		pre(m)
+		if m.exit || m.failed {
+			return m.stopped()
+		}
+		return loop(m)
+	}
 }
 
 // forRange is a loop over a range, both of whose ends are evaluated before the first turn.
