@@ -104,6 +104,16 @@ func TestRulesOfKeys(t *testing.T) {
 			frames: []string{"01 00 1234 00000000 -> 01 01 1234 00000000", "01 00 1334 00000000 -> 01 03 1334 00000000"},
 		},
 		{
+			rule:   "14.2.1.4: of equal prefixes the first",
+			table:  "key = { hdr.h.a: lpm; }" + dflt + " const entries = { 0 &&& 0: set(1); 1 &&& 0: set(2); 2 &&& 0: set(3); 3 &&& 0: set(4); _: set(5); 5 &&& 0: set(6); 6 &&& 0: set(7); 0x80 &&& 0xff: set(8); 0x80: set(9); }",
+			frames: []string{"01 00 0000 00000000 -> 01 01 0000 00000000", "80 00 0000 00000000 -> 80 08 0000 00000000"},
+		},
+		{
+			rule:   "14.2.1.4: of equal values the first",
+			table:  "key = { hdr.h.a: exact; }" + dflt + " const entries = { 1: set(1); 1: set(2); 1: set(3); 2: set(4); 1: set(5); 2: set(6); 1: set(7); 1: set(8); 1: set(9); }",
+			frames: []string{"01 00 0000 00000000 -> 01 01 0000 00000000", "02 00 0000 00000000 -> 02 04 0000 00000000"},
+		},
+		{
 			rule:   "14.2.1.4: an entry of no key",
 			table:  "actions = { set; leave; } const default_action = leave();",
 			body:   "hdr.h.b = 5; t.apply(); hdr.h.b = 6;",

@@ -223,7 +223,9 @@ func (s *tableState) insert(e *entry) {
 	s.entries = append(s.entries, e)
 	for _, t := range s.tuples {
 		if slices.Equal(t.mask, e.mask) {
-			t.put(e)
+			if t.find(e.value) == nil { // of equal entries of a program the first counts
+				t.put(e)
+			}
 			return
 		}
 	}
