@@ -29,8 +29,8 @@ type INT []byte
 
 // Errors of Parse.
 var (
-	ErrNoINT    = errors.New("telemetry: no INT shim of this form")
-	ErrShortINT = errors.New("telemetry: the packet ends within its INT records")
+	errNoINT    = errors.New("telemetry: no INT shim of this form")
+	errShortINT = errors.New("telemetry: the packet ends within its INT records")
 )
 
 // Parse reads the payload of a UDP datagram for the INT port. rest is what
@@ -39,9 +39,9 @@ func (f INTForm) Parse(b []byte) (v INT, rest []byte, err error) {
 	_, n := intLayouts[f].length(b)
 	switch {
 	case n == 0:
-		return nil, nil, ErrNoINT
+		return nil, nil, errNoINT
 	case len(b) < n:
-		return nil, nil, ErrShortINT
+		return nil, nil, errShortINT
 	}
 	return INT(b[:n]), b[n:], nil
 }

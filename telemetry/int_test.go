@@ -112,13 +112,13 @@ func TestParseINTRefuses(t *testing.T) {
 		name, hex string
 		want      error
 	}{
-		{"nothing", "", ErrNoINT},
-		{"short shim", "440012", ErrNoINT},
-		{"INT-MD", "140012b7", ErrNoINT},
-		{"no port", "480012b7", ErrNoINT},
-		{"odd length", "440112b7", ErrNoINT},
-		{"too many hops", "441212b7", ErrNoINT},
-		{"short records", "440212b700112233445566", ErrShortINT},
+		{"nothing", "", errNoINT},
+		{"short shim", "440012", errNoINT},
+		{"INT-MD", "140012b7", errNoINT},
+		{"no port", "480012b7", errNoINT},
+		{"odd length", "440112b7", errNoINT},
+		{"too many hops", "441212b7", errNoINT},
+		{"short records", "440212b700112233445566", errShortINT},
 	} {
 		b, err := hex.DecodeString(c.hex)
 		if err != nil {
