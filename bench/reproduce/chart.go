@@ -14,11 +14,11 @@ type chart struct {
 	Title string
 	X, Y  string // names of the axes, with units
 	LogX  bool
-	Lines []Line
+	Lines []chartLine
 }
 
-// Line is one line of a chart. Points whose Y is NaN are left out.
-type Line struct {
+// chartLine is one line of a chart. Points whose Y is NaN are left out.
+type chartLine struct {
 	Name string
 	X, Y []float64
 	// Dots draws the points apart, for what is not a function of X: the paper's own
@@ -27,8 +27,8 @@ type Line struct {
 }
 
 // over is a sweep: a figure a value of x.
-func over(name string, f *figureSet, xs []float64, figure func(i int) string) Line {
-	l := Line{Name: name, Dots: true}
+func over(name string, f *figureSet, xs []float64, figure func(i int) string) chartLine {
+	l := chartLine{Name: name, Dots: true}
 	for i, x := range xs {
 		l.X, l.Y = append(l.X, x), append(l.Y, f.get(figure(i)))
 	}
@@ -137,7 +137,7 @@ func drawable(x, y float64, logX bool) bool {
 	return !math.IsNaN(x) && !math.IsInf(x, 0) && !math.IsNaN(y) && !math.IsInf(y, 0) && (!logX || x > 0)
 }
 
-func (l *Line) draw(b *strings.Builder, i int, x, y *axis, logX bool, num func(float64) string) {
+func (l *chartLine) draw(b *strings.Builder, i int, x, y *axis, logX bool, num func(float64) string) {
 	class := fmt.Sprintf("line-%d", i%8)
 	keep := l.thinned()
 	if l.Dots {
@@ -163,7 +163,7 @@ func (l *Line) draw(b *strings.Builder, i int, x, y *axis, logX bool, num func(f
 
 // thinned returns the points to draw: all, or of each stretch the least and the
 // greatest, so that no peak is lost.
-func (l *Line) thinned() []int {
+func (l *chartLine) thinned() []int {
 	n := len(l.X)
 	var keep []int
 	if n <= chartPoints {

@@ -89,7 +89,7 @@ func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	for _, name := range figures[0].names {
 		m := stats.MeanOf(across(figures, name))
 		mean.add(name, m.Mean)
-		out.Figures = append(out.Figures, figure{name, Number(r.paper.value(name)), Number(m.Mean), Number(m.Low), Number(m.High)})
+		out.Figures = append(out.Figures, figure{name, rounded(r.paper.value(name)), rounded(m.Mean), rounded(m.Low), rounded(m.High)})
 	}
 	for i := range r.checks {
 		out.Checks = append(out.Checks, r.checks[i].result(figures))
@@ -122,7 +122,7 @@ func across(figures []*figureSet, name string) []float64 {
 
 // result says whether a check holds, and why.
 func (c *check) result(figures []*figureSet) checkResult {
-	out := checkResult{Text: c.Text, Paper: Number(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
+	out := checkResult{Text: c.Text, Paper: rounded(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
 	switch {
 	case c.Figure != "":
 		m := stats.MeanOf(across(figures, c.Figure))
@@ -172,13 +172,13 @@ func (c *check) result(figures []*figureSet) checkResult {
 }
 
 func (c *checkResult) set(m stats.Interval) {
-	c.Ours, c.Low, c.High = Number(m.Mean), Number(m.Low), Number(m.High)
+	c.Ours, c.Low, c.High = rounded(m.Mean), rounded(m.Low), rounded(m.High)
 }
 
 // status is what the checks come to.
 func (r *rowResult) status() status {
 	if r.Kind == kindReport {
-		return Reported
+		return uncounted
 	}
 	for _, c := range r.Checks {
 		if c.Counts && !c.Met {

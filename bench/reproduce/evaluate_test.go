@@ -109,8 +109,8 @@ func tiny() *Row {
 		checks: []check{holds("less takes less", func(f *figureSet) bool { return f.get("short_us") < f.get("fct_us") })},
 		charts: func(s *seed, f *figureSet) []chart {
 			return []chart{
-				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.system("", "TIMELY").Series(results.SeriesRate, "all").line("<TIMELY>")}},
-				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []Line{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
+				{Title: "a < b", X: "t", Y: "r", Lines: []chartLine{s.system("", "TIMELY").Series(results.SeriesRate, "all").line("<TIMELY>")}},
+				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []chartLine{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
 			}
 		},
 	}
@@ -322,7 +322,7 @@ func TestChartsHoldNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		any := rapid.OneOf(rapid.Float64Range(-1e12, 1e12), rapid.Just(math.NaN()), rapid.Just(0.0), rapid.Just(math.Inf(1)))
 		n := rapid.IntRange(0, 1500).Draw(t, "points")
-		c := chart{Title: "t", LogX: rapid.Bool().Draw(t, "log"), Lines: []Line{{
+		c := chart{Title: "t", LogX: rapid.Bool().Draw(t, "log"), Lines: []chartLine{{
 			Name: "l", X: rapid.SliceOfN(any, n, n).Draw(t, "x"), Y: rapid.SliceOfN(any, n, n).Draw(t, "y"), Dots: rapid.Bool().Draw(t, "dots"),
 		}}}
 		svg := string(c.svg())

@@ -143,14 +143,14 @@ func (r *Report) row(id string) *rowResult {
 	return nil
 }
 
-func number(n Number) string {
+func number(n rounded) string {
 	if !n.there() {
 		return ""
 	}
 	return n.String()
 }
 
-func withInterval(n, low, high Number) string {
+func withInterval(n, low, high rounded) string {
 	if !n.there() || !low.there() || !high.there() {
 		return number(n)
 	}

@@ -190,7 +190,7 @@ func poseidonParams() *Row {
 			}
 		},
 		charts: func(_ *seed, f *figureSet) []chart {
-			line := func(all []setting, what string) Line {
+			line := func(all []setting, what string) chartLine {
 				var xs []float64
 				for _, x := range all {
 					xs = append(xs, x.value)
@@ -198,12 +198,12 @@ func poseidonParams() *Row {
 				return over(what, f, xs, func(i int) string { return name(all[i], what) })
 			}
 			return []chart{
-				{Title: "p, 200 flows", X: "p [us]", Y: "deviation", Lines: []Line{line(ps, "deviation")}},
-				{Title: "p, 200 flows", X: "p [us]", Y: axisUs, Lines: []Line{line(ps, "rtt_us")}},
-				{Title: "k, a long flow and ops", X: "k [us]", Y: "busy share of the link", Lines: []Line{line(ks, "busy_few")}},
-				{Title: "k, 200 flows", X: "k [us]", Y: axisUs, Lines: []Line{line(ks, "rtt_us")}},
-				{Title: "m, 200 flows", X: "m", Y: "deviation", Lines: []Line{line(ms, "deviation")}},
-				{Title: "m, the ramp of figure 17a", X: "m", Y: "time [us]", Lines: []Line{line(ms, "converges_us")}},
+				{Title: "p, 200 flows", X: "p [us]", Y: "deviation", Lines: []chartLine{line(ps, "deviation")}},
+				{Title: "p, 200 flows", X: "p [us]", Y: axisUs, Lines: []chartLine{line(ps, "rtt_us")}},
+				{Title: "k, a long flow and ops", X: "k [us]", Y: "busy share of the link", Lines: []chartLine{line(ks, "busy_few")}},
+				{Title: "k, 200 flows", X: "k [us]", Y: axisUs, Lines: []chartLine{line(ks, "rtt_us")}},
+				{Title: "m, 200 flows", X: "m", Y: "deviation", Lines: []chartLine{line(ms, "deviation")}},
+				{Title: "m, the ramp of figure 17a", X: "m", Y: "time [us]", Lines: []chartLine{line(ms, "converges_us")}},
 			}
 		},
 		note: "200 flows and the span of 50us are those of poseidon-stability, the ramp is that of poseidon-rampup; the paper gives none of the values that it tries. The text says that a larger m damps and slows; by equations 4 and 5, which are implemented, m multiplies each step and m = 1 takes one round trip. Both readings are shown, and that of the equations counts. What the few flows of figure 21c are, and why their queueing delay fluctuates, it does not say, but that their rate is close to the largest: here one long flow, and ops of 128 KB at random from other hosts, a tenth of the link. Without those, and with two flows without end, the delay does not move and the link is full with each k",

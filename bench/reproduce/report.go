@@ -51,9 +51,9 @@ type status string
 
 // What a row can be.
 const (
-	met      status = "met"
-	missed   status = "missed"
-	Reported status = "reported" // not counted
+	met       status = "met"
+	missed    status = "missed"
+	uncounted status = "reported" // not counted
 )
 
 // rowResult is the outcome of a row, with its figures.
@@ -76,12 +76,12 @@ type rowResult struct {
 
 // checkResult is the outcome of a check.
 type checkResult struct {
-	Text  string `json:"text"`
-	Paper Number `json:"paper"` // null: the paper gives no number
-	Ours  Number `json:"ours"`  // mean of all seeds; null for an order
-	Low   Number `json:"low"`   // 95 percent interval; null with one seed
-	High  Number `json:"high"`
-	Met   bool   `json:"met"`
+	Text  string  `json:"text"`
+	Paper rounded `json:"paper"` // null: the paper gives no number
+	Ours  rounded `json:"ours"`  // mean of all seeds; null for an order
+	Low   rounded `json:"low"`   // 95 percent interval; null with one seed
+	High  rounded `json:"high"`
+	Met   bool    `json:"met"`
 	// Counts is false for what is shown only.
 	Counts bool   `json:"counts"`
 	Why    string `json:"why"`
@@ -89,20 +89,20 @@ type checkResult struct {
 
 // figure is what was measured, the mean of all seeds.
 type figure struct {
-	Name  string `json:"name"`
-	Paper Number `json:"paper"`
-	Ours  Number `json:"ours"`
-	Low   Number `json:"low"`
-	High  Number `json:"high"`
+	Name  string  `json:"name"`
+	Paper rounded `json:"paper"`
+	Ours  rounded `json:"ours"`
+	Low   rounded `json:"low"`
+	High  rounded `json:"high"`
 }
 
-// Number has five significant digits; NaN is null in JSON.
-type Number float64
+// rounded has five significant digits; NaN is null in JSON.
+type rounded float64
 
-var none = Number(math.NaN())
+var none = rounded(math.NaN())
 
 // MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
+func (n rounded) MarshalJSON() ([]byte, error) {
 	if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		// Rounded first, so that no exponent stands where plain digits do.
 		rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
@@ -115,20 +115,20 @@ func (n Number) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *Number) UnmarshalJSON(b []byte) error {
+func (n *rounded) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*n = none
 		return nil
 	}
 	v, err := strconv.ParseFloat(string(b), 64)
-	*n = Number(v)
+	*n = rounded(v)
 	return err
 }
 
-func (n Number) String() string { return short(float64(n)) }
+func (n rounded) String() string { return short(float64(n)) }
 
 // there reports whether n is a number.
-func (n Number) there() bool { return !math.IsNaN(float64(n)) }
+func (n rounded) there() bool { return !math.IsNaN(float64(n)) }
 
 // Write writes the report as JSON.
 func (r *Report) Write(w io.Writer) error {

@@ -215,4 +215,4 @@ func (c curve) scale(x, y float64) curve {
 }
 
 // line makes a curve a line of a chart.
-func (c curve) line(name string) Line { return Line{Name: name, X: c.X, Y: c.Y} }
+func (c curve) line(name string) chartLine { return chartLine{Name: name, X: c.X, Y: c.Y} }

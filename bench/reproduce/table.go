@@ -37,7 +37,7 @@ func (c *checkResult) verdict() string {
 	return "MISSED"
 }
 
-func dash(n Number) string {
+func dash(n rounded) string {
 	if !n.there() {
 		return "-"
 	}

@@ -61,8 +61,8 @@ func timelyTable1(id, system string, seconds float64) *Row {
 		charts: func(s *seed, _ *figureSet) []chart {
 			x := s.system("", system)
 			return []chart{
-				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []Line{x.cdf("rtt", "all").line(system)}},
-				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(results.SeriesRate, "all").scale(1e-3, 1).line(system)}},
+				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []chartLine{x.cdf("rtt", "all").line(system)}},
+				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []chartLine{x.Series(results.SeriesRate, "all").scale(1e-3, 1).line(system)}},
 			}
 		},
 		note: "throughput is of payload, which at a 1024-byte MTU tops out at 18.5 of 20 Gbps; the paper gives no MTU. Its cap on outstanding data is not given: here it is three segments of 16 KiB a connection",
@@ -130,7 +130,7 @@ func timelyFig2() *Row {
 		charts: func(s *seed, _ *figureSet) []chart {
 			x := s.system("", "TIMELY")
 			return []chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
-				Lines: []Line{x.cdf("rtt", "all").line("RTT"), queue(x).line("queue")}}}
+				Lines: []chartLine{x.cdf("rtt", "all").line("RTT"), queue(x).line("queue")}}}
 		},
 		note: "the paper does not say what controlled the rates of these flows; here TIMELY does, with a least rate of 10 Mbps. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
 	}
@@ -179,7 +179,7 @@ func timelyFig5() *Row {
 			}),
 		},
 		charts: func(s *seed, _ *figureSet) []chart {
-			return []chart{{Title: "Round trips of the primary incast", X: axisUs, Y: axisCDF, Lines: []Line{
+			return []chart{{Title: "Round trips of the primary incast", X: axisUs, Y: axisCDF, Lines: []chartLine{
 				s.system("none", same).cdf("rtt", "primary").line("no reverse congestion"),
 				s.system("reverse", same).cdf("rtt", "primary").line("reverse congestion"),
 				s.system("reverse", first).cdf("rtt", "primary").line("reverse congestion, acknowledgements first"),

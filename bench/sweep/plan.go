@@ -146,7 +146,7 @@ type Planner struct {
 
 // NewPlanner begins a plan, whose name, chunk, parameters and series are p's.
 func NewPlanner(f Folder, p Plan) (*Planner, error) {
-	m := &Planner{program: Program(), hashes: map[string]bool{}, texts: map[string]bool{}, folder: f}
+	m := &Planner{program: thisProgram(), hashes: map[string]bool{}, texts: map[string]bool{}, folder: f}
 	if m.program == "" {
 		return nil, fmt.Errorf("the program can't be told from others: its own file can't be read")
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-rdma/sluice/internal/version"
 )
 
-// Program names the program that runs: what it was built from, and where that does not
+// thisProgram names the program that runs: what it was built from, and where that does not
 // settle it, a hash of the executable. Two programs of one name give the same results.
 // It is empty if the executable can't be read.
-var Program = sync.OnceValue(func() string {
+var thisProgram = sync.OnceValue(func() string {
 	id := version.Get()
 	if id.Settled() {
 		return fmt.Sprintf("%v %s %s", id, id.Go, id.Arch)

@@ -58,7 +58,7 @@ func Run(ctx context.Context, f Folder, o Options) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
-	if program := Program(); p.Program != program {
+	if program := thisProgram(); p.Program != program {
 		return Done{}, fmt.Errorf("%s was planned by %s, and this is %s: results of two programs are not to be mixed: plan anew, or take that program", f, p.Program, program)
 	}
 	r := &runner{folder: f, options: o}

@@ -17,10 +17,10 @@ import (
 // taskHash is the hash of a task: of the program that runs, and of all that its result
 // depends on. It is empty if the program can't be told from others.
 func taskHash(essence string) string {
-	if Program() == "" {
+	if thisProgram() == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(Program() + "\x00" + essence))
+	sum := sha256.Sum256([]byte(thisProgram() + "\x00" + essence))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -18,7 +18,7 @@ func Verify(ctx context.Context, f Folder, share float64, seed uint64, progress 
 	if err != nil {
 		return 0, nil, err
 	}
-	if program := Program(); p.Program != program {
+	if program := thisProgram(); p.Program != program {
 		return 0, nil, fmt.Errorf("%s was planned by %s, and this is %s: only the same program gives the same bytes", f, p.Program, program)
 	}
 	draw := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a sample
