@@ -140,12 +140,13 @@ struct sl_group_key {
 	uint16_t lid; /* of a peer without a GID */
 };
 
-/* Queue pairs that one engine steers. */
+/* Queue pairs that one engine steers. In this order the engine lies in its cache lines as a queue
+ * pair's own does: elsewhere, segments that TIMELY steers were measured to take 8 ns more. */
 struct sl_group {
-	struct sl_group *next; /* of the shard's */
 	struct sl_group_key key;
 	struct sluice_core_group core;
 	struct sluice_engine engine;
+	struct sl_group *next; /* of the shard's */
 };
 
 /* A program's send CQ with one set of options, or where those have groups all its CQs of a

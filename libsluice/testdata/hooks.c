@@ -1458,7 +1458,9 @@ static void t_shares(void)
 		struct ibv_qp *qp = herd_qp(f, i, "destination", 2000000000, 0);
 		CHECK(!to_rts(qp, qp->qp_num));
 	}
+	struct sluice_stats st = {.size = sizeof(st)};
 	CHECK(group_of(f->qp[0]).members == 2 && group_of(f->qp[0]).rate == 2000000000);
+	CHECK(!sluice_query_stats(f->qp[1], &st) && st.rate == 2000000000 && !strcmp(st.engine, "none, capped"));
 	uint64_t equal = beside(f, 512);
 	CHECK(equal > 512 - 32 && equal < 512 + 32);
 	CHECK(!sluice_qp_set_share(f->qp[1], 4, 0));
