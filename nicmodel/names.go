@@ -43,6 +43,8 @@ type (
 	PCIe = pcie.Link
 	// PCIeConfig describes the link between the NIC and the host's memory.
 	PCIeConfig = pcie.Config
+	// PCIeHeaders is whose count of the bytes around a TLP's payload is taken.
+	PCIeHeaders = pcie.Headers
 	// HostCacheConfig describes the last-level cache of the socket that the NIC is at.
 	HostCacheConfig = pcie.HostCacheConfig
 	// MemoryConfig describes the memory of that socket.
@@ -57,6 +59,8 @@ type (
 	Purpose = pcie.Purpose
 	// TLPType is a kind of transaction layer packet.
 	TLPType = pcie.TLPType
+	// TLPs counts packets and their bytes on the link.
+	TLPs = pcie.TLPs
 	// Direction is one of the link's two.
 	Direction = pcie.Direction
 )
@@ -104,10 +108,36 @@ func HostOf(name string) (Host, error) { return pcie.HostOf(name) }
 type (
 	// Config describes a NIC. Presets returns ready ones.
 	Config = config.Config
+	// UnitsConfig describes processing units that work side by side.
+	UnitsConfig = config.Units
+	// AtomicsConfig describes the unit that performs atomic operations.
+	AtomicsConfig = config.Atomics
+	// ReceiveBufferConfig describes the memory of the port that received packets are in.
+	ReceiveBufferConfig = config.ReceiveBuffer
+	// QueuesConfig is the sizes of queues between stages.
+	QueuesConfig = config.Queues
+	// ReceivesConfig describes how the elements of receive queues come to the NIC.
+	ReceivesConfig = config.Receives
+	// CompressionConfig describes the compression of completions.
+	CompressionConfig = config.Compression
+	// LimiterConfig describes the rate limiter of queue pairs.
+	LimiterConfig = config.Limiter
 	// RateLimit is the limit of a queue pair.
 	RateLimit = config.RateLimit
+	// SendTimeConfig describes time-scheduled sends.
+	SendTimeConfig = config.SendTime
+	// EgressConfig is the port's traffic classes.
+	EgressConfig = config.Egress
 	// FunctionConfig is a PCIe function of the NIC.
 	FunctionConfig = config.Function
+	// InterruptConfig describes the way from the NIC's interrupt to the host's software.
+	InterruptConfig = config.Interrupt
+	// StateConfig describes the memory on the chip.
+	StateConfig = config.State
+	// TranslationConfig is the host's page sizes.
+	TranslationConfig = config.Translation
+	// OffloadConfig configures the engines inside the NIC.
+	OffloadConfig = config.Offload
 	// TransportConfig configures reliable connections' recovery from losses.
 	TransportConfig = config.Transport
 	// LossRecovery is a way to recover from losses.
@@ -187,6 +217,8 @@ type registrar = memory.Registrar
 
 // Memory of the host.
 type (
+	// Memory is memory that lies elsewhere, such as another program's.
+	Memory = memory.Memory
 	// Region is a registered memory region.
 	Region = memory.Region
 	// SGE names a piece of registered memory.
