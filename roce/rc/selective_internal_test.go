@@ -92,6 +92,9 @@ func (p *pair) exchange(lose map[string]int) (sent []string) {
 			deliver(p.a, "a")
 		}
 	}
+	if q := p.a; q.una == q.sent && (q.inflight != 0 || q.away != 0) {
+		panic(fmt.Sprintf("all is acknowledged, and %d bytes are under way, %d away", q.inflight, q.away))
+	}
 	return sent
 }
 

@@ -35,6 +35,7 @@ type pace struct {
 	acks     uint64
 	zero     int // segments without bytes, since RESET
 	failed   bool
+	active   units.LongTime // for which it was at work, as it said last
 	sends    verbs.CQ
 	notices  func() uint64 // congestion notifications that the provider has had for it; nil if it does not say
 }
@@ -396,6 +397,8 @@ func (p *pace) holds(now units.Time, q *paced.QP, waits, progressed bool, stats 
 		}
 	}
 	active := held.Active()
+	p.p.ward.held = p.p.ward.held.Plus(active.Minus(p.active))
+	p.active = active
 	switch {
 	case stats.QPN != p.qpn || stats.State != a.State || stats.Outstanding != p.out || stats.Rate != q.Control().Rate:
 		p.p.Failf("rule 19: queue pair %#x says that it is %#x, in %v, %v with the NIC, at %v", p.qpn, stats.QPN, stats.State, stats.Outstanding, stats.Rate)
@@ -431,6 +434,8 @@ func (w *ward) counted(s *paced.Shim) {
 		w.p.Failf("rule 19: the shim counts %d answers with a turnaround of %d", turns, n.Samples)
 	case w.shim.Clock == paced.SoftwareClock && n.NICTime > 0:
 		w.p.Failf("rule 19: the shim counts %d samples by the NIC's time, and does not use it", n.NICTime)
+	case n.Held.Active().Before(w.held):
+		w.p.Failf("rule 19: the shim counts queue pairs at work for %v, and they have said %v", n.Held.Active(), w.held)
 	case len(s.QPs()) > 0:
 		w.p.Failf("rule 19: the shim has %d queue pairs, when all are destroyed", len(s.QPs()))
 	case s.Deadline() != units.LongNever:

@@ -30,9 +30,10 @@ type ward struct {
 	paces                 map[uint32]*pace // of the shim's queue pairs, by their numbers
 	lanes                 map[string]*lane // of the shim's groups
 	rest                  rest
-	shim                  *paced.Config // nil for none
-	posts, segments, acks uint64        // that the shim has made, posted, and passed to engines
-	accepted              uint64        // requests of the program
+	held                  units.LongTime // for which the shim's queue pairs were at work, as they have said
+	shim                  *paced.Config  // nil for none
+	posts, segments, acks uint64         // that the shim has made, posted, and passed to engines
+	accepted              uint64         // requests of the program
 	bytes                 units.Bytes
 	tells                 map[uint32]verbs.TelemetryQP // by their numbers
 	telemetry             verbs.Telemetry
