@@ -1176,7 +1176,7 @@ static void fault_device(struct side *s)
 		}
 }
 
-/* All queue pairs fail: both sides hear of it. So with one there is. */
+/* All queue pairs fail, and what takes their places while others are still up: both sides hear of it. So with one there is. */
 static void fault_all(struct side *s)
 {
 	for (int kind = -1; kind <= UNACKED; kind++)
@@ -1189,7 +1189,7 @@ static void fault_all(struct side *s)
 				if (kind < 0)
 					fault_error(s->comm, lane);
 				else
-					fault_arm(s->comm, lane, kind, STATUS_RETRY, MS, false);
+					fault_arm(s->comm, lane, kind, STATUS_RETRY, MS, true);
 			lost(&e);
 			stop(&e);
 		}
