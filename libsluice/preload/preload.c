@@ -118,6 +118,7 @@ struct context {
 	struct context *next;
 	struct ibv_context *key;
 	_Atomic bool open;
+	_Atomic int wants; /* of wants */
 	struct sluice_calls calls;
 	struct ibv_context_ops ops; /* to be put back */
 };
@@ -290,9 +291,25 @@ static int hook_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return sluice_preload_calls(cq->context)->ibv.poll_cq(cq, n, wc);
 }
 
+/* Whether a CQ may get queue pairs that are paced. It is asked each time that one is armed. */
+static bool wants(struct ibv_context *context)
+{
+	enum { UNKNOWN, NO, YES };
+	struct context *c = context_of(context);
+	if (!c)
+		return false;
+	int known = atomic_load_explicit(&c->wants, memory_order_relaxed);
+	if (known == UNKNOWN) {
+		known = wanted(context) > 0 ? YES : NO;
+		atomic_store_explicit(&c->wants, known, memory_order_relaxed);
+	}
+	return known == YES;
+}
+
+/* A program may arm a CQ before it makes the first queue pair for it. */
 static int hook_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
-	if (active())
+	if (cq->channel ? wants(cq->context) : active())
 		return core.req_notify_cq(cq, solicited);
 	return sluice_preload_calls(cq->context)->ibv.req_notify_cq(cq, solicited);
 }

@@ -48,26 +48,54 @@ static struct sl_cq *take(struct sl_channel *ch, bool *more)
 void sl_fire(struct sl_outlet *o)
 {
 	o->armed = SL_DISARMED;
+	__atomic_store_n(&o->cq->armed, SL_DISARMED, __ATOMIC_SEQ_CST);
 	if (o->cq->channel)
 		add(o->cq->channel, o->cq);
 }
 
+/* Arms a CQ, or takes that back. Who is armed for any completion, and arms for solicited ones, stays
+ * armed for any (IBA 11.4.2.2). */
 static void arm(struct sl_cq *c, enum sl_arming to)
 {
-	for (uint32_t i = 0; i < c->n; i++) {
+	/* First here, and then n is read: see sl_outlet_of. */
+	if (to == SL_DISARMED || __atomic_load_n(&c->armed, __ATOMIC_SEQ_CST) < to)
+		__atomic_store_n(&c->armed, to, __ATOMIC_SEQ_CST);
+	uint32_t n = __atomic_load_n(&c->n, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < n; i++) {
 		int state;
 		struct sl_outlet *o = c->outlet[i];
 		sl_lock(o->shard, &state);
-		o->armed = to;
+		if (to == SL_DISARMED || o->armed < to)
+			o->armed = to;
+		if (__atomic_load_n(&c->armed, __ATOMIC_SEQ_CST) < o->armed) /* an event came meanwhile, before this */
+			__atomic_store_n(&c->armed, o->armed, __ATOMIC_SEQ_CST);
 		sl_unlock(o->shard, state);
 	}
 }
 
-int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+/* A CQ that the program arms before it has a queue pair is known from then on. NULL where it can't
+ * be: it is then the device's alone. */
+static struct sl_cq *known(struct ibv_cq *cq)
 {
 	struct sl_cq *c = sl_cq_of(cq);
+	if (c || !cq->channel)
+		return c;
+	int state = sl_enter();
+	pthread_mutex_lock(&sl_making);
+	struct sl_device *d = sl_device_of(cq->context);
+	c = d ? sl_attach_cq(d, cq) : NULL;
+	pthread_mutex_unlock(&sl_making);
+	sl_leave(state);
+	return c;
+}
+
+int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	struct sl_cq *c = known(cq);
 	if (!c || SL_ATOMIC_GET(c->gone))
 		return sl_calls_of(cq->context)->ibv.req_notify_cq(cq, solicited_only);
+	if (c->channel)
+		__atomic_store_n(&c->sleeps, true, __ATOMIC_SEQ_CST);
 	/* First here: an event of the device's that comes at once is for the program. */
 	arm(c, solicited_only ? SL_ARMED_SOLICITED : SL_ARMED_ANY);
 	int r = c->calls->ibv.req_notify_cq(cq, solicited_only);

@@ -177,7 +177,18 @@ struct sl_outlet *sl_outlet_of(struct sl_cq *c, const struct sl_settings *set)
 		return NULL;
 	}
 	c->outlet[c->n] = o;
-	SL_ATOMIC_SET(c->n, c->n + 1);
+	__atomic_store_n(&c->n, c->n + 1, __ATOMIC_SEQ_CST); /* before armed is read: who arms meanwhile sees this outlet, or is seen here */
+	int state;
+	sl_lock(o->shard, &state);
+	enum sl_arming armed = __atomic_load_n(&c->armed, __ATOMIC_SEQ_CST);
+	if (o->armed < armed)
+		o->armed = armed;
+	bool asleep = __atomic_load_n(&c->sleeps, __ATOMIC_SEQ_CST) && !o->shard->threaded;
+	if (asleep)
+		__atomic_store_n(&o->shard->threaded, true, __ATOMIC_RELAXED);
+	sl_unlock(o->shard, state);
+	if (asleep)
+		sl_thread_start(c->dev);
 	return o;
 }
 

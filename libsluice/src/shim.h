@@ -202,6 +202,9 @@ struct sl_cq {
 	uint32_t synthetic; /* events that the device knows nothing of, to be acknowledged */
 	bool recv_first;    /* whose turn it is */
 	bool gone;          /* it is being destroyed, and waits for acknowledgements */
+	/* For outlets that are yet to come: how the CQ is armed, and whether it ever was, with a channel. */
+	enum sl_arming armed;
+	bool sleeps;
 	uint32_t n;         /* outlets */
 	struct sl_outlet *outlet[SL_CQ_OUTLETS];
 	/* In the channel's list; guarded by its lock. */

@@ -453,6 +453,54 @@ static void t_events(void)
 	teardown(p); /* waits for ever if acknowledgements and events did not balance */
 }
 
+/* Waits for the event of CQ 0, and takes its one completion. */
+static void one_event(struct pair *p, uint64_t id)
+{
+	struct ibv_cq *cq;
+	void *context;
+	struct ibv_wc wc;
+	CHECK(!ibv_get_cq_event(p->channel, &cq, &context));
+	CHECK(cq == p->cq[0] && context == &p->cq[0]);
+	ibv_ack_cq_events(cq, 1);
+	await(cq, &wc, 1);
+	CHECK(wc.wr_id == id && wc.status == IBV_WC_SUCCESS);
+}
+
+/* A CQ that is armed before a queue pair has it, as rping's, and one that is armed for any completion and then for
+ * solicited ones, which takes nothing back (IBA 11.4.2.2). */
+static void t_armed(void)
+{
+	struct pair *p = setup(WITH_CHANNEL);
+	CHECK(!ibv_req_notify_cq(p->cq[0], 0));
+	CHECK(!ibv_req_notify_cq(p->cq[0], 1));
+	post_one(p, 1, 100000);
+	one_event(p, 1);
+
+	CHECK(!ibv_destroy_qp(p->qp[0]));
+	CHECK(!ibv_destroy_cq(p->cq[0]));
+	p->cq[0] = ibv_create_cq(p->ctx, 4 * DEPTH, &p->cq[0], p->channel, 0);
+	CHECK(p->cq[0] && !ibv_req_notify_cq(p->cq[0], 0));
+	struct ibv_qp_init_attr a = {.send_cq = p->cq[0], .recv_cq = p->cq[0], .qp_type = IBV_QPT_RC, .cap = {DEPTH, DEPTH, 3, 1, 64}};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	p->qp[0] = ibv_create_qp(p->pd, &a);
+	CHECK(p->qp[0] && !ibv_modify_qp(p->qp[1], &reset, IBV_QP_STATE) && !to_rts(p->qp[0], p->qp[1]->qp_num) && !to_rts(p->qp[1], p->qp[0]->qp_num));
+	post_one(p, 2, 100000);
+	/* It sleeps where nobody sends the next segment. */
+	CHECK(!fcntl(p->channel->fd, F_SETFL, O_NONBLOCK));
+	struct pollfd f = {.fd = p->channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *context;
+	do
+		CHECK(poll(&f, 1, LIMIT * 1000) == 1);
+	while (ibv_get_cq_event(p->channel, &cq, &context) && errno == EAGAIN);
+	CHECK(cq == p->cq[0]);
+	ibv_ack_cq_events(cq, 1);
+	struct ibv_wc wc;
+	await(cq, &wc, 1);
+	CHECK(wc.wr_id == 2 && wc.status == IBV_WC_SUCCESS);
+	teardown(p);
+}
+
 /* Receives raise events too, by which the other CQ of the channel is served. */
 static void t_recv_events(void)
 {
@@ -1694,7 +1742,7 @@ static const struct {
 	void (*run)(void);
 } tests[] = {
 	{"list", t_list}, {"bad_wr", t_bad_wr}, {"full", t_full}, {"inline", t_inline}, {"two_sided", t_two_sided}, {"srq", t_srq},
-	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
+	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"armed", t_armed}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing}, {"herd", t_herd},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
 	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate}, {"longest", t_longest},
