@@ -2,12 +2,15 @@
 
 package exchange
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // closed reports whether the other end of a socket has closed it, and nothing is left to read.
 func closed(c syscall.Conn) bool {
 	n, err := peek(c)
-	return n == 0 && err != syscall.EAGAIN && err != syscall.EINTR
+	return n == 0 && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
 }
 
 // arrived reports whether a socket has bytes to be read.
