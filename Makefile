@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all test-long test-long-others test-guests bare test-rxe test-hw test-k8s fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check look fmt-check vet portable lint tidy-check generate-check layers api-check p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all test-long test-long-others test-guests bare test-rxe test-hw test-k8s fuzz race race-build libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check look fmt-check vet portable lint tidy-check generate-check layers api-check p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -207,6 +207,9 @@ RACE = ./cli ./bench ./libsluice/nccl/internal/harness ./verbs/... $$(grep -rlE 
 
 race: need-go ## run the packages that have goroutines under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test $(TAGS) -race -short -timeout 30m $(GOTESTFLAGS) $(RACE)
+
+race-build: need-go ## compile what make race needs, and run nothing
+	CGO_ENABLED=1 $(GO) list $(TAGS) -race -test -deps -export -f '' $(RACE) >/dev/null
 
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
